@@ -317,7 +317,7 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What runs here",
             [
-                "Tokens, search, attention, edits and checks are computed in this tab. "
+                "Tokens, search, attention, edits, checks and trainings are computed in this tab. "
                 '<span data-page="products"></span>'
             ],
         ),
@@ -325,7 +325,8 @@ def _about(networks: Sequence[Network]) -> str:
             "What needs the app",
             [
                 "Only Python computes Shapley values and the page Ask why, the search tree, trials "
-                "of the tour, and the comparison with torch.nn.Transformer."
+                "of the tour, trainings on your own pairs, and the comparison with "
+                "torch.nn.Transformer."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),

@@ -40,10 +40,11 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   root.replaceChildren(files.cloneNode(true));
   const page = /** @type {HTMLElement} */ (root.querySelector(".state-page")), parts = partsOf(page), say = textsOf(table);
   const tasks = Object.keys(table.tasks), mistakes = Object.keys(table.texts).flatMap((key) => (key.startsWith("mistake.") ? [key.slice(8)] : []));
-  let worker = null, turn = 0, settings = null, state = null, predicted = null, isDue = false;
+  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  let worker = null, turn = 0, settings = null, state = null, predicted = null, watched = null, isDue = false;
 
   const begin = () => {
-    const started = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+    const started = new Worker(address);
     started.addEventListener("message", ({ data }) => {
       if (data.turn !== turn) return;
       state = data;
@@ -64,7 +65,7 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
     const { train_task: task, train_seed: seed } = settings, { tokenizer, languages } = table.tasks[task];
     const config = configOf(settings), other = withoutChange(config);
     worker?.terminate(); // it may be in the middle of a step
-    [worker, state, predicted] = [begin(), null, null];
+    [worker, state, predicted, watched] = [begin(), null, null, null];
     const about = { name: `${task}, seed ${seed}`, languages };
     tell("start", { turn: ++turn, task, tokenizer, about, names: NAMES, configs: other ? [config, other] : [config] });
     parts.compared.hidden = parts.prediction.hidden = !other;
@@ -164,10 +165,8 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
     parts.verdict.textContent = verdict();
     parts.lead.replaceChildren(...leadOf());
     parts.written.replaceChildren(...rich(`written.${written === target ? "right" : "wrong"}`, { source, target, written: written || "\u2026" }));
-    if (parts.example.children.length !== examples.length || parts.example.value !== source) {
-      fillSelect(parts.example, examples.map((one) => [one, one]));
-      parts.example.value = source;
-    }
+    if (!watched) fillSelect(parts.example, examples.map((one) => [one, one])); // of the task
+    parts.example.value = watched ??= source; // what was asked for, even if the worker has not come to it
     renderTraining({ data: payload, parentElement: root, key: "trained", makeHost: hostOfMaps });
   }
 
@@ -199,7 +198,10 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   parts.step.addEventListener("click", () => tell("step"));
   parts.again.addEventListener("click", () => start());
   parts.shown.addEventListener("change", () => tell("show", { shown: Number(parts.shown.value) }));
-  parts.example.addEventListener("change", () => tell("watch", { source: parts.example.value }));
+  parts.example.addEventListener("change", () => {
+    watched = parts.example.value;
+    tell("watch", { source: watched });
+  });
   parts.close.addEventListener("click", () => open(null));
   return show;
 }

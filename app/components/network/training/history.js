@@ -9,7 +9,7 @@ const MORE_WRITTEN = 4; // tokens that an answer may be longer than the right on
 
 /**
  * `written`: the step at which `exact` was measured. Only the last point may be passing: the next one takes its place.
- * @typedef {{measured: ReturnType<import("./run.js").SmallRun["measure"]>, weights: Float64Array[], maps: Record<Kind, Float32Array>, passing: boolean, written: number}} Point
+ * @typedef {{measured: ReturnType<import("./run.js").SmallRun["measure"]>, weights: Float32Array[], maps: Record<Kind, Float32Array>, passing: boolean, written: number}} Point
  */
 
 /** The points of a run so far; `watch` chooses the example whose maps are kept. */
@@ -34,7 +34,7 @@ export class History {
     const passing = step % this.every !== 0, written = inFull ? step : last.written, exact = inFull ? null : last.measured.exact;
     if (last?.measured.step === step && last.written >= written) return;
     if (last?.passing) points.pop();
-    const weights = Object.values(run.network.parameters).map(({ values }) => Float64Array.from(values));
+    const weights = Object.values(run.network.parameters).map(({ values }) => Float32Array.from(values));
     points.push({ measured: run.measure(exact), weights, maps: run.maps(...this.ids), passing, written });
     if (points.length <= MOST_POINTS) return;
     this.every *= 2;
