@@ -37,8 +37,8 @@ const hostOfMaps = () => {
  */
 export function mountTrain({ place, files, table, script, link, write, open }) {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
-  root.replaceChildren(files.cloneNode(true));
-  const page = /** @type {HTMLElement} */ (root.querySelector(".state-page")), parts = partsOf(page), say = textsOf(table);
+  const nodes = [.../** @type {DocumentFragment} */ (files.cloneNode(true)).children]; // in the page only while they are shown
+  const page = /** @type {HTMLElement} */ (nodes.find((node) => node.matches(".state-page"))), parts = partsOf(page), say = textsOf(table);
   const tasks = Object.keys(table.tasks), mistakes = Object.keys(table.texts).flatMap((key) => (key.startsWith("mistake.") ? [key.slice(8)] : []));
   const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
   let worker = null, turn = 0, settings = null, state = null, predicted = null, watched = null, isDue = false;
@@ -173,7 +173,8 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   const show = async (name) => {
     const isOther = place.hidden;
     place.hidden = name !== "train";
-    if (place.hidden) return;
+    if (place.hidden) return void root.replaceChildren();
+    if (isOther) root.replaceChildren(...nodes);
     readTheme(page);
     const asked = settingsOf(link(), tasks, mistakes);
     if (JSON.stringify(asked) !== JSON.stringify(settings)) {
