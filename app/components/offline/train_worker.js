@@ -7,7 +7,7 @@ import { makeRun } from "../network/training/run.js";
 import { runPayload } from "../network/training/snapshots.js";
 
 const LAST_STEP = 500;
-const REPAINT_MS = 800; // between two pictures, of which training has what measuring leaves, but at least:
+const REPAINT_MS = 650; // between two pictures, of which training has what measuring leaves, but at least:
 const LEAST_MS = 200;
 const MOST_OFFERED = 20; // examples
 
