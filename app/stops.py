@@ -27,13 +27,13 @@ class Stop:
     {head} and {share}. `find` and `trial` name a function of `app/views/tour/finders.py` and one of
     `trials.py`, which runs the network again, with further arguments. `asks` names the question
     that comes first: "attends", "masked", "order" (without positions), "leak" (without the causal
-    mask), "wins" (of a beam search) or "fetches" (which head restores the word of the trial's other
-    sentence). `first_row` is the first row in which the head is measured,
-    and the first that questions are about. Until the question is answered, `before` replaces a
-    `look_for` that gives the answer away. A stop that `teaches` shows its cell instead of asking.
-    `blocks` are the blocks of figure 1 that the stop is
-    about, by default the head's attention. `edits` are those of a further picture in the gallery.
-    `predict` asks a class in a few words what it will see.
+    mask), "wins" (of a beam search), "contributes" (which term of the largest score) or "fetches"
+    (which head restores the word of the trial's other sentence). `first_row` is the first row in
+    which the head is measured, and the first that questions are about. Until the question is
+    answered, `before` replaces a `look_for` that gives the answer away. A stop that `teaches` shows
+    its cell instead of asking, except in a plan. `blocks` are the blocks of figure 1 that the stop
+    is about, by default the head's attention. `edits` are those of a further picture in the
+    gallery. `predict` asks a class in a few words what it will see.
     """
 
     page: str

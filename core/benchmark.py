@@ -1,11 +1,12 @@
 """Run a speed benchmark by name, print its rows and write them as JSON.
 
-    python -m core.benchmark decode|capture|train|page|scale|shards|why [--rounds N] [--json FILE]
+    python -m core.benchmark NAME [--rounds N] [--json FILE]
 
 `decode` compares this project's search with the alternatives; `capture` measures the cost of all
 attention maps; `train` compares training with torch.nn.Transformer; `scale` measures how time and
 memory grow with length, batch, beam and corpus; `shards` compares processes and Ray as workers of
-an atlas; `why` times the experiments of core.experiments.
+an atlas; `small` trains small networks with each mistake; `why` times the experiments of
+core.experiments.
 
 Further benchmarks, such as `page`, are plug-ins, which need `pip install -e .` once. Each entry
 point of the group `headlight.benchmarks` is a dictionary of benchmarks by name. To install the
@@ -26,7 +27,7 @@ from core.benchmarks.contest import Missing, Options, Row, Size, show
 from core.command import Parser, main, whole_number, write_result
 
 GROUP = "headlight.benchmarks"
-OWN = ("decode", "capture", "train", "scale", "shards", "why")
+OWN = ("decode", "capture", "train", "scale", "shards", "small", "why")
 _CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints/scratch-de-en"
 
 Benchmark = tuple[Callable[[Options], Iterator[Row | Missing]], tuple[str, ...], tuple[str, ...]]

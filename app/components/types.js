@@ -242,7 +242,7 @@
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
  *   words: {query: string, key: string}, titles?: {query: string, key: string}, unmasked: Uint8Array,
- *   outlined: number | null, covered: number | null, sealed: boolean, pinned: [number, number] | null, about: string, maps: any[]}} RowData
+ *   outlined: number | null, covered: number[], sealed: boolean, pinned: [number, number] | null, about: string, maps: any[]}} RowData
  * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
  *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
@@ -266,7 +266,8 @@
  * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, source: string,
  *   translation: string}} StatesSide  source: the sentence, on both sides
  * @typedef {{kind?: Kind, layer: number, head?: number, from?: number, to?: number}} StateCopy
- * @typedef {{share: number | null, own: string, other: string, before: number, now: number}} CopyMeasure  before, now: nats
+ * @typedef {{share: number | null, own: string, other: string, before: number, now: number, goal: number}} CopyMeasure  nats: of
+ *   the receiver before and after the copy, and of the donor
  * @typedef {{mode: "copy", key: string, about: string, turn: number, way: "restore" | "damage", side: "encoder" | "decoder",
  *   layers: number, donor: StatesSide, receiver: StatesSide, pairs: [number, number][], copy: StateCopy | null,
  *   after: [string, number][][] | null, after_text: string | null, measure: CopyMeasure | null, problem: string}} CopyData

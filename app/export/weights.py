@@ -26,6 +26,7 @@ from core.checkpoint.lens import Lens, load_lens
 from core.checkpoint.validate import read_verified
 from core.kinds import KINDS, SIDES
 from core.model.baseline import scratch_names
+from core.text.function_words import function_words
 
 _ALIGNMENT = 16  # bytes: a 128-bit vector
 _LEAST_SCALE = np.float16(2**-24)  # the smallest positive float16
@@ -49,6 +50,7 @@ def pack(folder: Path, int8: bool = False) -> bytes:
         },
         "config": config.model.to_json(),
         "tokenizer": _tokenizer(files.source_tokenizer, files.target_tokenizer),
+        "function_words": _function_words(config.target_language),
     }
     means = load_means(folder, config.model) if (folder / MEANS_FILE).exists() else None
     lens = load_lens(read_card(folder)) if (folder / LENS_FILE).exists() else None
@@ -135,6 +137,14 @@ def quantised(weight_RC: NDArray) -> tuple[NDArray[np.int8], NDArray[np.float16]
 def dequantised(values_RC: NDArray[np.int8], scale_R: NDArray[np.float16]) -> NDArray[np.float32]:
     """Return the weights that the page computes with; the products are exact in float32."""
     return values_RC.astype(np.float32) * scale_R.astype(np.float32)[:, None]
+
+
+def _function_words(language: str) -> list[str]:
+    """Return the function words of a language, in lower case; none if there is no list."""
+    try:
+        return sorted(function_words(language))
+    except ValueError:
+        return []
 
 
 def _tensors(config: Configuration, content: bytes) -> dict[str, NDArray]:

@@ -82,7 +82,7 @@ def bleu_figure(scores: Mapping[str, Sequence[Sequence[float]]], names: tuple[st
     marks = []
     for which, (name, symbol) in enumerate(zip(names, ("circle", "circle-open"), strict=True)):
         found = [score[which] for score in scores.values()]
-        ends = [(one[-2], one[-1]) if len(one) > 1 else (one[0], one[0]) for one in found]
+        ends = [(one[-2], one[-1]) if len(one) > 1 else (np.nan, np.nan) for one in found]
         low, high = zip(*ends, strict=True)
         values = [one[0] for one in found]
         marks.append(

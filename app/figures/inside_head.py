@@ -82,17 +82,42 @@ def scores_figure(
     values: ArrayLike, mask: NDArray[np.bool_], words: Sequence[str], key: int
 ) -> Chart:
     """Draw one score per key [K]; masked keys are hatched and labelled −∞."""
-    values = np.asarray(values, np.float64)
     height = _pitch(len(words)) * len(words)
-    bars, axes = _bars(1, values, words, height, by_sign(_finite(values)), chosen=key)
-    parts: list[Part] = [(bars, axes)]
-    if not mask.all():
-        low, high = axes["x"].properties["range"]
-        keys = np.flatnonzero(~mask)
-        # Behind the bars, across the whole plot.
-        hatch = hatching(np.full(len(keys), high - low), keys, low, "masked", "/")
-        parts.insert(0, (hatch, {}))
-    return _chart(height, *parts, right=_RIGHT)
+    return _chart(height, *_scores(values, mask, words, key, height), right=_RIGHT)
+
+
+def row_figure(inside: InsideHead, words: Sequence[str], key: int, shows_weights: bool) -> Chart:
+    """Draw one score per key [K] and, beside it, the weight, unless that is hidden."""
+    height, head = _pitch(len(words)) * len(words), 22
+    scores, mask = inside.masked_K, inside.open_K
+    parts = _scores(scores, mask, words, key, height, columns=(0, 0.6), series="score")
+    notes = [_above("score", 0, 1)]
+    if shows_weights:
+        shades = [shade(weight) for weight in inside.weights_K]
+        edge = {"marker": {"line": {"width": 1, "color": THIRD}}}
+        parts.append(_bars(2, inside.weights_K, words, height, shades, columns=(0.66, 1),
+                           chosen=key, named=False, series="weight", more=edge))  # fmt: skip
+        notes.append(_above("weight", 0.66, 1))
+    return _chart(height, *parts, right=_RIGHT, head=head, notes=notes)
+
+
+def _scores(
+    values: ArrayLike,
+    mask: NDArray[np.bool_],
+    words: Sequence[str],
+    key: int,
+    height: float,
+    **more: Any,
+) -> list[Part]:
+    """Return bars of scores [K]; the rows of masked keys are hatched. `more` goes to `_bars`."""
+    values = np.asarray(values, np.float64)
+    bars, axes = _bars(1, values, words, height, by_sign(_finite(values)), chosen=key, **more)
+    if mask.all():
+        return [(bars, axes)]
+    low, high = axes["x"].properties["range"]
+    keys = np.flatnonzero(~mask)
+    # Behind the bars, across the whole plot.
+    return [(hatching(np.full(len(keys), high - low), keys, low, "masked", "/"), {}), (bars, axes)]
 
 
 def softmax_figure(inside: InsideHead, words: Sequence[str], key: int) -> Chart:

@@ -167,6 +167,7 @@ def _apply() -> None:
     session.put("view", None)
     session.put("target", "")
     if now.stop.on_tour:
+        address.pop("stop")  # of the same link: `at` says which stop it is
         session.put("stop", TOURS[now.direction].index(now.stop) + 1)
     else:
         session.put("source", now.stop.source)
@@ -193,7 +194,9 @@ def keep_in_url(page: str) -> None:
     values: dict[str, str | None] = {_PRESENT: "1" if presenting() else None}
     if page != TEACHER:  # there, `plan` is a draft
         query = {} if now is None else now.query
-        values |= {"plan": query.get("plan"), "at": query.get("at")}
+        values |= {"plan": query.get("plan")}
+        # Each stop is an entry of the browser's history; its link alone says which stop it is.
+        address.write({"at": query.get("at")}, "plan_at", entry=address.VIEW if now else None)
     address.write(values, "plan")
 
 

@@ -42,6 +42,8 @@ class Training:
     running: bool = False
     fast: bool = False
     problem: str = ""
+    refused: str = ""
+    """Why it did not go on at the last click."""
     seconds: float = 0.0
     lock: Any = field(default_factory=threading.RLock, repr=False)
     """A visit's old run may still compute when its new one begins: hooks are visible to both."""
@@ -58,18 +60,24 @@ class Training:
     def is_over(self) -> bool:
         return self.step >= self.last_step or self.seconds >= SECONDS or bool(self.problem)
 
-    def advance(self, seconds: float, interrupt: Callable[[], object]) -> None:
-        """Train for about this long; `interrupt` may raise between two steps."""
+    def advance(self, seconds: float, interrupt: Callable[[], object] = lambda: None) -> None:
+        """Train for about this long, at least one step; `interrupt` may raise between two steps."""
         from core.small.run import DivergedError
 
-        end = time.monotonic() + seconds
+        self.refused = ""
         try:
-            while self.running and not self.is_over and time.monotonic() < end:
-                self.take_step()
-                interrupt()
+            with self.lock, place():
+                end = time.monotonic() + seconds
+                while not self.is_over:
+                    self.take_step()
+                    interrupt()
+                    if time.monotonic() >= end:
+                        break
         except DivergedError as error:
             self.problem = str(error)
-        if self.is_over:
+        except ValueError as error:
+            self.refused = str(error)
+        if self.is_over or self.refused:
             self.running = False
             self.measure()
 

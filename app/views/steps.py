@@ -16,20 +16,22 @@ from app.look.glossary import meaning
 from app.look.labels import isolated, label
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import address, results, session, waiting
+from app.state import address, plans, results, session, waiting
 from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
-from app.views.shared.glance import lesson_top, show_glance
+from app.views.shared.glance import show_glance
 from app.views.shared.notebook import offer_notebook
 from app.views.shared.quality_warnings import show_quality_warnings
-from app.views.shared.question import open_with
+from app.views.shared.question import Outcome, in_lesson, open_with
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 from core.serving.queue import UnansweredError
 
-if TYPE_CHECKING:  # imports torch, which takes seconds
+if TYPE_CHECKING:  # `core` imports torch, which takes seconds
+    from collections.abc import Callable
+
     from core.record.edits import Edits
     from core.search.tree import SearchTree, WrittenTree
 
@@ -95,14 +97,23 @@ def show_comparison(record: TranslationRecord, free: WrittenTree, forced: Writte
 
 @waiting.fragment
 def show_tree(
-    card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None, hidden: bool
+    card: Card,
+    record: TranslationRecord,
+    written: WrittenTree,
+    edits: Edits | None,
+    ask: Callable[[], Outcome],
+    compares: bool,
 ) -> None:
-    """Draw the tree and, below it, the cross-attention rows of the pinned node.
+    """Draw the tree; below it ask the page's question, and show the pinned node's cross-attention.
 
-    If `hidden`, the tree does not show which translation wins.
+    Until the question is settled, the tree does not show which translation wins, except if it
+    `compares` with another that does.
     """
     tree = written.tree
-    chosen = beam_tree(written, session.get("beam_tree"), hides_winner=hidden, key="beam_tree")
+    above = st.container()
+    hidden = ask().hides("wins") and not compares
+    with above:
+        chosen = beam_tree(written, session.get("beam_tree"), hides_winner=hidden, key="beam_tree")
     with st.container(key="steps_problem"):
         if chosen.force is not None:
             try:
@@ -150,34 +161,37 @@ def show_tree(
     )
 
 
-page, beside = lesson_top()
-with page:
-    st.title("Step by step")
-    card, record = controls.ask_for_record()
-    chosen = controls.selection()
-    show_quality_warnings(record, controls.training_domain(card), chosen.source)
-    beam = chosen.decode.beam
-    kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
+st.title("Step by step")
+card, record = controls.ask_for_record()
+chosen = controls.selection()
+show_quality_warnings(record, controls.training_domain(card), chosen.source)
+beam = chosen.decode.beam
+kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
+with st.container(horizontal=True, vertical_alignment="center"):
     st.caption(
         f"At each step the search keeps {kept}.",
         help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
+        width="content",
     )
-    show_glance("softmax", "outputs", in_view=text("figure_one", "steps"), beside=beside)
-    # Always present, so that the elements below keep their position.
-    above = st.container(key="steps_above")
-    edits, problems = current_edits(card, record)
-    with above:
-        show_edits(edits, problems, record)
-    try:
-        free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
-    except ValueError as error:
-        above.error(plain(error))
-        st.stop()
-    questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
-    if edits is None:
-        questions += asked.cross_attention(record)
-    linked = address.requested("forced") is not None
-    found = open_with("steps", record, questions, linked=linked)
+    show_glance("softmax", "outputs", in_view=text("figure_one", "steps"))
+# Always present, so that the elements below keep their position.
+above = st.container(key="steps_above")
+edits, problems = current_edits(card, record)
+with above:
+    show_edits(edits, problems, record)
+try:
+    free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
+except ValueError as error:
+    above.error(plain(error))
+    st.stop()
+questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
+if edits is None:
+    questions += asked.cross_attention(record)
+linked = address.requested("forced") is not None
+ask = partial(open_with, "steps", record, questions, linked=linked)
+if in_lesson() or plans.presenting():  # the question comes first, and may end the page
+    asked_first = ask()
+    ask = lambda: asked_first  # noqa: E731
 prefix = forced_prefix(record)
 try:
     forced = results.search_tree(card, record.source_text, chosen.decode, prefix, edits)
@@ -195,5 +209,4 @@ address.write(
     },
     "steps",
 )
-hidden = found.hides("wins") and not prefix  # a comparison shows the winner
-show_tree(card, record, free if is_free else forced, edits, hidden)
+show_tree(card, record, free if is_free else forced, edits, ask, bool(prefix))

@@ -12,6 +12,7 @@ from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, models, results, session
 from app.views.comparison.names import model_name
+from app.views.comparison.two_passes import show_largest
 from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
 from app.views.shared.notebook import offer_notebook, view_choices, view_values
@@ -126,6 +127,9 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
         help=meaning("head", "weight", "log-probability", "entropy"),
     )
     second, second_card = second_pass(compared, card, record, chosen)
+    if compared != "model":  # two networks number their heads arbitrarily
+        where = "in the second sentence" if compared == "sentence" else "with the edits"
+        show_largest(record, second, where)
     view = address.initial_view(record)
     with st.container(key="two_at_once"):
         left, right = st.columns(2, gap="medium")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import streamlit as st
 
 from app import controls
@@ -74,19 +75,27 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
 
 
 def what_happened(snapshots: AttentionSnapshots) -> str:
-    """Say when heads of the cross-attention came to align tokens, and what became of BLEU."""
+    """Say when heads of the cross-attention came to align tokens; give BLEU there and at the end.
+
+    BLEU of one point is noisy, so the two points alone would not describe its course.
+    """
     found = [mark for mark in appearance.marks(snapshots) if mark.role == appearance.ALIGNING]
-    points = [mark.point for mark in found] or [0, len(snapshots.steps) - 1]
-    first, last = min(points), max(points)
-    steps = [f"{int(snapshots.steps[point]):,}" for point in (first, last)]
-    when = f"Between steps {steps[0]} and {steps[1]}" if first < last else f"At step {steps[0]}"
-    bleu = [number(float(snapshots.bleu[point]), 0) for point in (first, last)]
-    became = f"BLEU goes from {bleu[0]} to {bleu[1]}" if first < last else f"BLEU is {bleu[0]}"
+    end = len(snapshots.steps) - 1
+    points = sorted({mark.point for mark in found}) or [0]
+    at = sorted({points[0], points[-1], end})
+    steps = [f"{int(step):,}" for step in snapshots.steps]
+    bleu = [f"{number(float(snapshots.bleu[point]), 0)} at step {steps[point]}" for point in at]
+    when = f"At step {steps[points[0]]}"
+    if len(points) > 1:
+        when = f"Between steps {steps[points[0]]} and {steps[points[-1]]}"
     many = f"{len(found)} heads" if len(found) > 1 else "one head"
+    verb = "find their" if len(found) > 1 else "finds its"
+    uneven = len(set(np.diff(snapshots.steps).tolist())) > 1
     return (
-        f"{when}, "
-        + (f"{many} of the cross-attention find their words, and " * bool(found))
-        + (f"{became}. Press play.")
+        f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
+        + f"BLEU: {', '.join(bleu)}, the last. "
+        + "The slider’s points are equally far apart, their steps are not. " * uneven
+        + "Press play."
     )
 
 
@@ -100,8 +109,7 @@ def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
         f"{sum(queries for queries, _ in sizes)} target and {sum(keys for _, keys in sizes)} "
         "source tokens. The decoder is fed their given translations, so all points have the same "
         "rows and columns. These samples are too small for intervals: compare the course of a "
-        "curve, not neighbouring points. Points are drawn at equal distances; the steps between "
-        "them differ. Attention weights are stored as 16-bit floats. "
+        "curve, not neighbouring points. Attention weights are stored as 16-bit floats. "
         + (f"The weights on the other pages: {plain(kept)}." if kept else "")
     ).strip()
 

@@ -83,6 +83,24 @@ def largest_difference(
     layer and head numbers are compared. Raises ValueError as `check_comparable` does.
     """
     check_comparable(first, second)
+    return largest_cell(first, second, matchings)
+
+
+def same_shapes(first: TranslationRecord, second: TranslationRecord) -> bool:
+    """Return whether two records have maps of the same kinds and shapes, so of as many tokens."""
+    kinds = [{kind: r.maps(kind).shape for kind in KINDS if r.has(kind)} for r in (first, second)]
+    return kinds[0] == kinds[1]
+
+
+def largest_cell(
+    first: TranslationRecord,
+    second: TranslationRecord,
+    matchings: Mapping[str, Matching] | None = None,
+) -> Largest:
+    """Return what `largest_difference` does, of records with the `same_shapes` but other tokens.
+
+    Cells are compared by position.
+    """
     by_kind = {
         kind: differences(first, second, kind, matchings[kind] if matchings else None)
         for kind in KINDS

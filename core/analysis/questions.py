@@ -32,6 +32,10 @@ MOST_CELLS = 6
 """A grid of cells has at most this many rows and at most this many columns."""
 NEAR_MEAN = 0.005
 """Masks: mean probabilities that differ by at most this count as equal."""
+MOST_PRODUCTS = 5
+"""Scores: of a dot product's terms, this many of the largest are options."""
+NEAR_PRODUCT = 0.05
+"""Scores: terms within this share of the largest term also count as right."""
 LEAST_POINTS, MOST_POINTS = 1.5, 15.0
 """Softmax: the largest score of a row must exceed the next one by at least and at most this."""
 ORDERS = ("same", "reordered", "other")
@@ -128,6 +132,19 @@ def weighs(scores_K: Doubles) -> Question:
         raise Unsettled("large", largest=points)
     factors = (points, points**2, float(np.exp(points)), 10.0**points)
     return Question("weighs", ("plain", "square", "exponential", "power"), frozenset({2}), factors)
+
+
+def contributes(products_E: Doubles) -> Question:
+    """Ask which term of a dot product adds most to it.
+
+    The options are the dimensions of the `MOST_PRODUCTS` terms of largest size, in order; the
+    evidence is the signed term. Raises Unsettled if no term adds anything; see `NEAR_PRODUCT`.
+    """
+    largest = np.argsort(-np.abs(products_E), kind="stable")[:MOST_PRODUCTS]
+    options = tuple(sorted(largest.tolist()))
+    terms = products_E[list(options)].tolist()
+    least = np.finfo(float).tiny
+    return _largest("contributes", options, terms, terms, least, NEAR_PRODUCT * max(terms))
 
 
 def matters(effects: HeadEffects, kind: str, tokens: Sequence[int]) -> Question:

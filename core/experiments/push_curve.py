@@ -23,6 +23,8 @@ from core.record.states import Jacobians, at_states, lens_direction, random_dire
 from core.text.tokenizer import BOS
 
 STEPS = 16
+LIKELY = 200
+"""Words, the most probable ones, of which one may replace another."""
 LONGEST = 1.5
 """The largest strength, in lengths of the state."""
 
@@ -45,7 +47,7 @@ class PushCurve(Frozen):
 
 
 def push_curve(
-    translator: Network, record: TranslationRecord, push: Push, step: int, seeds: int = 3
+    translator: Network, record: TranslationRecord, push: Push, step: int, seeds: int = 20
 ) -> PushCurve:
     """Push a state of a record's pass as `push` does, at many strengths; its own is ignored.
 
@@ -102,11 +104,33 @@ def curve(
     return PushCurve(strengths, lengths[0], old_K, new_K, randoms[:, 0], randoms[:, 1])
 
 
+@of_pass
 @torch.inference_mode()
-def similar_ids(model: Seq2Seq, id: int, count: int = 40) -> tuple[int, ...]:
-    """Return the target ids most similar to `id`, by the cosine of centred output vectors."""
+def replacements(
+    model: Seq2Seq, source: Ids, target: Ids, step: int, count: int = 40
+) -> tuple[tuple[int, int], ...]:
+    """Return target ids that may stand in place of the one at `step`, each with what follows it.
+
+    Of the `LIKELY` most probable ids after the same prefix, they are those most similar to it, by
+    the cosine of centred output vectors. What follows is the most probable next id: one that
+    continues the word tells that the first is a piece.
+    """
+    device = next(model.parameters()).device
+    memory, mask = model.encode(torch.tensor([list(source)], device=device))
+
+    def following(fed: list[list[int]]) -> Tensor:
+        fed_KT = torch.tensor(fed, device=device)
+        K = len(fed)
+        hidden_KTD = model.decode(fed_KT, memory.expand(K, -1, -1), mask.expand(K, -1, -1, -1))
+        return model.classify(hidden_KTD[:, -1])
+
+    prefix, old = [BOS, *target[:step]], target[step]
+    (logits_V,) = following([prefix])
     weight_VD = model.embeddings.projection.weight.float()
     centred_VD = weight_VD - weight_VD.mean(dim=0)
-    cosines_V = torch.cosine_similarity(centred_VD, centred_VD[id], dim=-1)
-    best = cosines_V.topk(min(count + 1, len(cosines_V))).indices.tolist()
-    return tuple(one for one in best if one != id)
+    likely = logits_V.topk(min(LIKELY, len(logits_V))).indices
+    cosines = torch.cosine_similarity(centred_VD[likely], centred_VD[old], dim=-1)
+    best = likely[cosines.argsort(descending=True)].tolist()
+    ids = [one for one in best if one != old][:count]
+    after = following([[*prefix, one] for one in ids]).argmax(dim=-1).tolist()
+    return tuple(zip(ids, after, strict=True))

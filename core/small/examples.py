@@ -15,11 +15,14 @@ from torch import Tensor
 
 from core.data.batches import Batch, Pair, collate
 from core.data.tasks import TASKS, Example
+from core.files import printable
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import EOS, Tokenizer
+from core.text.tokenizer import EOS, Tokenizer, normalise
 
 HELD_OUT = 100
 """The most examples that are held out: a generated task never trains on them."""
+MAX_LENGTH = 64
+"""The most tokens of a side, with <eos>."""
 _SAMPLE = 2_000  # examples of a generated task from which its vocabulary is learned
 _WHOLE_WORDS = 4_000  # entries: enough to merge every word of a generated task into one token
 _PASTED = 1_000  # entries for pasted pairs
@@ -46,10 +49,13 @@ class Examples:
     the source and the target.
     """
 
+    FEW = 20
+    """With fewer given pairs, all serve for training and for testing."""
+
     def __init__(self, task: str, pairs: Sequence[tuple[str, str]] = ()) -> None:
         """Take a name of `TASKS`, or any other name with `pairs` of lines.
 
-        Raises ValueError for an unknown task without pairs.
+        Raises ValueError for an unknown task without pairs, and for a pair that is too long.
         """
         if not pairs and task not in TASKS:
             raise ValueError(f"unknown task {task[:30]!r}: choose {', '.join(TASKS)}")
@@ -57,25 +63,27 @@ class Examples:
         self._generated = None if pairs else TASKS[task]
         self.parts = self._generated.parts if self._generated else ()
         self.sides = self._generated.sides if self._generated else ("source", "target")
-        self._given = [Example(*pair) for pair in pairs]
+        self._given = [Example(normalise(a), normalise(b)) for a, b in pairs]
         if self._generated:
             self.tokenizer: Tokenizer = _tokenizer(task)
         else:
             self.tokenizer = SubwordTokenizer.train(
                 [side for pair in pairs for side in pair], _PASTED, 1, single_digits=True
             )
+        for one in self._given:
+            self.encode(one.source, one.target)
         held = self._held_out()
         self._excluded = {example.source for example in held}
         self.held = self._encoded(held)
 
     @property
     def is_held_out(self) -> bool:
-        """Whether the held-out examples are unseen: fewer than 20 given pairs serve for both."""
+        """Whether the held-out examples are unseen: few given pairs serve for both."""
         return self._generated is not None or len(self._given) > len(self._training)
 
     @property
     def _training(self) -> list[Example]:
-        few = len(self._given) < 20
+        few = len(self._given) < self.FEW
         return self._given if few else self._given[: -min(HELD_OUT, len(self._given) // 10)]
 
     def _held_out(self) -> list[Example]:
@@ -99,10 +107,16 @@ class Examples:
         return collate([self.encode(example.source, example.target) for example in drawn])
 
     def encode(self, source: str, target: str) -> Pair:
-        """Return the ids of a pair, each side with <eos>."""
+        """Return the ids of a pair, each side with <eos>. Raises ValueError for a long side."""
         left, right = (
             [token.id for token in self.tokenizer.encode(text)] + [EOS] for text in (source, target)
         )
+        if (longest := max(len(left), len(right))) > MAX_LENGTH:
+            text = source if len(left) == longest else target
+            raise ValueError(
+                f"“{printable(text[:40])}…” has {longest} tokens with <eos>: the limit is "
+                f"{MAX_LENGTH}, shorten it or leave it out"
+            )
         return left, right
 
     def _encoded(self, examples: Sequence[Example]) -> Held:

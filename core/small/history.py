@@ -20,6 +20,7 @@ from core.data.tasks import Example
 from core.frozen import Bools, Floats, Frozen
 from core.kinds import KINDS, Kind
 from core.record.attention_snapshots import AttentionSnapshots, Sentence
+from core.small.examples import MAX_LENGTH
 from core.small.live_view import picture
 from core.small.run import Measured, SmallRun
 from core.text.tokenizer import BOS
@@ -98,9 +99,16 @@ class History:
             self._maps = [self._maps[i] for i in kept]
 
     def watch(self, example: Example) -> None:
-        """Show another example; its maps are computed from the weights of each point."""
+        """Show another example; its maps are computed from the weights of each point.
+
+        A source without a target is fed what the network writes now. Raises ValueError for an
+        example that is too long.
+        """
+        source, target = self.run.examples.encode(example.source, example.target)
+        if not example.target:
+            target = self.run.write(pad([source]), MAX_LENGTH)[0]
         self.example = example
-        self._ids = self.run.examples.encode(example.source, example.target)
+        self._ids = source, target
         if not self._points:
             return
         replayed = copy.copy(self.run)
@@ -115,7 +123,8 @@ class History:
     def shown(self) -> Shown:
         """Return the example and what the network writes for it now."""
         source, target = self._ids
-        written = self.run.write(pad([source]), len(target) + 4)[0]
+        limit = len(target) + 4 if self.example.target else MAX_LENGTH
+        written = self.run.write(pad([source]), limit)[0]
         return Shown(
             self.example.source, self.example.target, self.run.examples.tokenizer.decode(written)
         )

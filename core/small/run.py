@@ -30,7 +30,7 @@ from core.frozen import Floats
 from core.kinds import KINDS, Kind
 from core.model.transformer import MultiHeadAttention, Transformer
 from core.record.capture import capture, explicit_attention
-from core.small.examples import Examples
+from core.small.examples import MAX_LENGTH, Examples
 from core.text.tokenizer import BOS, EOS, PAD
 from core.training.loss import Objective
 from core.training.schedule import Schedule
@@ -38,7 +38,6 @@ from core.typed import between, check
 
 Positions = Literal["sinusoids", "learned", "none"]
 BATCH = 64
-MAX_LENGTH = 64  # tokens of a side, with <eos>
 _MORE = 2  # tokens that a written answer may be longer than the longest right one
 
 

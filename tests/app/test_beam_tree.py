@@ -33,7 +33,7 @@ STATUS = (
     "On the path of the translation.",
     "Kept, but none of its continuations was among the best 5 of the next step.",
     "Pruned: 2 others had a higher sum in this step.",
-    "Pruned at its end: 2 others had a higher sum in this step.",
+    "Pruned at its end: 3 others had a higher sum in this step.",
     "Finished: the best score, so this is the translation.",
     "Kept and extended.",
     "Forced, whatever its probability. Kept and extended.",
@@ -102,6 +102,13 @@ def test_a_tree_that_hides_its_winner_shows_no_score(page: Page) -> None:
     assert not tree.root.locator(".winner, .flag").count()
     tree.choose(len(NODES) - 1)
     assert [name for name, *_ in tree.arithmetic()] == ["log-probability"]
+
+
+def test_a_status_counts_those_that_were_better_not_the_beam(page: Page) -> None:
+    tree = Tree(page, beam=4, tree="wide")
+    for index in (3, 4, 9):
+        tree.choose(index)
+        assert tree.text("status") == STATUS[index]
 
 
 def test_each_status_is_explained(page: Page) -> None:

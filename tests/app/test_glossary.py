@@ -92,10 +92,19 @@ def test_technical_words_are_explained_where_they_are_used(page):
 def test_the_glossary_lists_every_term_under_its_own_heading():
     page = render("glossary")
     found = [t.replace("\\", "") for t in page.texts("", "markdown")]
+    letters, *found = found
     heads = found[::2]
     expected = sorted(TERMS, key=lambda term: re.sub(r"\W", "", term).casefold())
     assert heads == [f"##### {term}" for term in expected]
     assert found[1::2] == [TERMS[term] for term in expected]
+    firsts = re.findall(r"\[(.)\]\(#([a-z0-9-]+)\)", letters)
+    assert [letter for letter, _ in firsts] == sorted({t.strip("<")[0].upper() for t in expected})
+    starts = [
+        next(t for t in expected if t.strip("<")[0].upper() == letter) for letter, _ in firsts
+    ]
+    assert [anchor for _, anchor in firsts] == [
+        re.sub("[ _]", "-", t.lower().strip("<>")) for t in starts
+    ]
 
 
 def test_pages_without_the_word_have_the_glossary_one_tap_away():

@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -223,6 +224,30 @@ def with_distances(**shares: float) -> Atlas:
     for at, share in shares.items():
         distance[13, int(at.removeprefix("at_"))] = share
     return dataclasses.replace(SMALL, arrays={**SMALL.arrays, "distance": distance})
+
+
+def test_the_longest_bar_without_a_role_is_explained(mounted: Mounted) -> None:
+    """Role 2 of cross 1.2 is labelled, with 50 %; role 4 has 80 %, but fails one condition."""
+    for null, low, rows, why in (
+        (0.69, 0.7, 0.9, "chance alone comes within 10 percentage points of its interval"),
+        (0.1, 0.7, 0.09, "only 9 % of the rows have such a key"),
+        (0.1, 0.2, 0.9, "its interval reaches below 30 %"),
+        (0.1, 0.7, 0.9, None),
+    ):
+        arrays = {name: array.copy() for name, array in SMALL.arrays.items()}
+        arrays["role_cross"][:, 1] = 0.1
+        arrays["role_cross"][[2, 4], 1] = [0.5, 0.45, 0.55], [0.8, low, 0.9]
+        for part in ("shuffled", "profile"):
+            arrays[f"role_cross_{part}"][:, 1] = 0.1
+        arrays["role_cross_shuffled"][4, 1] = null
+        arrays["role_cross_random"][:] = 0.1
+        arrays["role_cross_rows"][:] = 0.9
+        arrays["role_cross_rows"][4] = rows
+        atlas = dataclasses.replace(SMALL, arrays=arrays)
+        said = mounted.show(atlas, opened={"head": "cross.0.1"}).does()["parts"]
+        assert said["roles-title"] == f"Its role: {ROLES['cross'][2 if why else 4]}"
+        found = re.findall("The longest bar is no role: (.*?)\\.", plain(said["roles-key"]))
+        assert found == ([why] if why else [])
 
 
 def test_roles_and_distances_are_said(mounted: Mounted) -> None:

@@ -191,12 +191,14 @@ def check_the_line_of_results(page: Rendered, cell: Cell) -> None:
         f"{masked} of {len(cell.may)} masked" if masked else "no key masked",
         f"weight {short(cell.weights[k])}",
         f"z, {size} numbers",
-        f"length {number(cell.lengths[cell.case.head], 2)}",
+        f"its part of the output, length {number(cell.lengths[cell.case.head], 2)}",
     )
     page.claim(" → ".join(results), "head_sentence", "caption")
     if "pictured_head" in page.figures:  # the page asks about the row's two largest scores
-        rows = [*zip(cell.keys, cell.masked, strict=True)]
-        shows(page, "pictured_head", rows, hovers=bars(cell.keys, cell.masked))
+        both = {"score": cell.masked, "weight": cell.weights}
+        rows = [(name, *at) for name, of in both.items() for at in zip(cell.keys, of, strict=True)]
+        hovers = [bar for of in both.values() for bar in bars(cell.keys, of)]
+        shows(page, "pictured_head", rows, hovers=hovers)
 
 
 def check_projections(page: Rendered, cell: Cell) -> None:

@@ -106,6 +106,7 @@ STATED = {
     "stops": "0 1",
     "tokens": "2016 2018",
     "tour": f"{BEAM.beam}",
+    "train": "03 1999 3 432",
     "worksheet": f"1 {100 * 0.5:.0f}",
 }
 

@@ -23,11 +23,12 @@ from app.components.edits import listed
 from app.components.explorer.answers import again_answer
 from app.components.explorer.payload import lens_facts, payload
 from app.export.weights import dequantised, pack, quantised
+from app.views.states.pushing import _opening, _suggested
 from core.analysis.rollout import rollout
 from core.checkpoint.lens import load_lens
 from core.experiments.jacobian_lens import readings
 from core.experiments.patching import paired
-from core.experiments.push_curve import curve, similar_ids
+from core.experiments.push_curve import curve
 from core.kinds import KINDS, SIDES
 from core.record.edits import Donor, Edits
 from core.record.record import TranslationRecord
@@ -313,7 +314,10 @@ def test_copied_states_do_what_they_do_in_python(worker, translator, other, way,
         assert at > 0 and cell == {"layer": 2, "from": at, "to": at}
     array = found.heads["cross"] if "head" in cell else getattr(found, side)
     place = (cell["layer"], cell.get("head", cell.get("to")))
-    assert data["measure"]["share"] == pytest.approx(array[place], abs=2e-3)
+    measure = data["measure"]
+    assert measure["share"] == pytest.approx(array[place], abs=2e-3)
+    ends = [found.corrupted, found.clean] if way == "restore" else [-found.clean, -found.corrupted]
+    assert [measure["before"], measure["goal"]] == pytest.approx(ends, abs=2e-2)
 
 
 def test_a_pushed_state_does_what_it_does_in_python(worker, translator):
@@ -330,7 +334,7 @@ def test_a_pushed_state_does_what_it_does_in_python(worker, translator):
         side: np.stack([dequantised(*quantised(J_DD)) for J_DD in lens.jacobians[side]])
         for side in SIDES
     }
-    expected = curve(translator, record, rounded, push, step, 3)
+    expected = curve(translator, record, rounded, push, step, 20)
     found = data["curve"]
     assert found["strengths"] == expected.strengths.tolist()
     for name, array in (
@@ -339,16 +343,7 @@ def test_a_pushed_state_does_what_it_does_in_python(worker, translator):
     ):
         np.testing.assert_allclose(found[name], array, atol=2e-3, err_msg=name)
     assert push.strength in expected.strengths
-    with translator.model_for(record) as model:
-        similar = translator.target_tokens(similar_ids(model, push.old))
-    forms = [t.text for t in similar if t.starts_word and t.text.isalpha() and len(t.text) > 2]
-    others = [
-        one for one in forms if not one.casefold().startswith(record.target_out[step].text[:3])
-    ]
-    new = rival.target_out[step].text
-    assert [one["text"] for one in data["news"]] == [new, *(one for one in others if one != new)][
-        :8
-    ]
+    assert data["news"] == news_in_python(translator, COPIED["text"], other)
     asked = {"position": 1, "layer": 2, "old": push.old, "new": "Schachspieler", "strength": None}
     refused = worker.ask("states", **(question | {"asked": asked}))["data"]
     assert refused["typed"] == asked["new"] and "choose" in refused["problem"]
@@ -356,6 +351,26 @@ def test_a_pushed_state_does_what_it_does_in_python(worker, translator):
     chosen = worker.ask("states", **(question | {"asked": asked}))["data"]
     assert chosen["push"]["layer"] == 2 and chosen["problem"] == ""
     assert chosen["push"]["strength"] in chosen["curve"]["strengths"]
+
+
+def news_in_python(translator: Translator, text: str, other: str | None) -> list[dict[str, str]]:
+    records = [translator.inspect(one, beam=5) for one in (text, other or text)]
+    push = _opening(translator.card, *records)
+    assert push is not None
+    step = [token.id for token in records[0].target_out].index(push.old)
+    return [{"text": t.text} for t in _suggested(translator.card, *records, step)]
+
+
+@pytest.mark.parametrize("text", ["Ich kaufe einen Kühlschrank.", "Die Frau liest es nicht vor."])
+def test_a_push_opens_with_the_words_that_python_opens_with(worker, translator, text):
+    question = COPIED | {"text": text, "mode": "push", "other": "", "asked": None, "pushed": ""}
+    data = worker.ask("states", **question, turn=1)["data"]
+    record = translator.inspect(text, beam=5)
+    push = _opening(translator.card, record, record)
+    assert push is not None
+    found = [data["push"]["position"], *(data["push"][name]["id"] for name in ("old", "new"))]
+    assert found == [push.position, push.old, push.new]
+    assert data["news"] == news_in_python(translator, text, None)
 
 
 @pytest.mark.parametrize("name", ["plain", "edited", "given"])

@@ -14,8 +14,9 @@ from app.components.question import Answer
 from app.export.picture import riddle
 from app.export.tour import not_offline, planned
 from app.plan import Plan, parse, ready
+from app.state.address import VIEW
 from app.stops import PAGES, TOURS
-from tests.app.page_checks import record
+from tests.app.page_checks import map_row, record
 from tests.app.rendered import Rendered, questions, read, render
 
 MASKS = replace(PAGES["masks"], source="Ein Hund ~ läuft.~0")
@@ -116,7 +117,11 @@ def shown(page: Rendered) -> list[str]:
 
 
 def at(page: Rendered) -> dict[str, str]:
-    return page.payload("address_plan")["values"]
+    return {
+        k: v
+        for name in ("plan", "plan_at")
+        for k, v in page.payload(f"address_{name}")["values"].items()
+    }
 
 
 def test_a_link_runs_its_stops_in_order():
@@ -127,6 +132,13 @@ def test_a_link_runs_its_stops_in_order():
     keys = {button.key for button in page.app.button}  # the tour's own buttons give way
     assert "plan_next" in keys and not keys & {"tour_next", "tour_back"}
     assert page.app.button(key="plan_back").disabled
+    # Like the teacher, a pupil meets the question first, its row covered.
+    header, _ = map_row(page, "tour_map_0")
+    asks = page.payload("asked_tour_0")["question"].partition(" at stop ")[0]
+    assert [str(row) for row in header["covered"]] == [asks.rpartition(".")[2]]
+    # The place in the plan alone makes entries of the browser's history.
+    entries = [page.payload(f"address_{name}")["entry"] for name in ("plan_at", "plan", "stop")]
+    assert entries == [list(VIEW), None, None]
     page = open_plan(act=press("plan_next"))
     assert shown(page) == ["Masks", "**2 of 3** · Masks"]
     assert page.app.text_area(key="source").value == "Ein Hund läuft."
@@ -135,6 +147,8 @@ def test_a_link_runs_its_stops_in_order():
     assert shown(page) == ["Guided tour", last.format(3)]
     assert page.texts("tour_text", "subheader") == [TOURS["de-en"][5].title]
     assert page.app.button(key="plan_next").disabled
+    page = open_plan(at="3", stop="1")  # as a link from before: the plan says which stop it is
+    assert page.texts("tour_text", "subheader") == [TOURS["de-en"][5].title]
     page = open_plan(at="3", act=press("plan_back", "plan_back"))
     assert page.texts("tour_text", "subheader") == [TOURS["de-en"][0].title]
 
@@ -238,8 +252,11 @@ def test_two_lessons_are_ready_and_each_can_be_run_changed_and_handed_out(direct
         assert minutes == [f"{minute}′" for minute in lesson.minutes]
         (link,) = page.texts(f"class_link_{lesson.name}", "code_text")
         assert dict(parse_qsl(urlsplit(link).query))["plan"] == lesson.plan.to_text()
-        saved = {item.key for item in page.app.get("download_button")}
-        assert {f"class_page_{lesson.name}", f"class_worksheet_{lesson.name}"} <= saved
+        saved = {item.key: item.label for item in page.app.get("download_button")}
+        left = len(not_offline(lesson.plan, lambda text: record(text, f"scratch-{direction}")))
+        kept = f": {len(stops) - left} of {len(stops)} stops" if left else ""
+        assert saved[f"class_page_{lesson.name}"] == f"Offline file{kept}"
+        assert {f"class_page_{lesson.name}", f"class_worksheet_{lesson.name}"} <= saved.keys()
     ids = ([stop.id for stop in lesson.plan.stops] for lesson in lessons)
     assert not set.intersection(*map(set, ids)), "a class can have both lessons"
     assert not_offline(ten.plan, lambda text: record(text, f"scratch-{direction}")) == []

@@ -20,9 +20,9 @@ from tests.app.training_run import SENTENCES
 FOLDER = ROOT / "app/components/offline"
 NAMES = (
     ["Ein", "Hund", "be", "llt", ".", "<eos>"],
-    ["<b>ja</b>", "in₁", "in₂", "<eos>"],
+    ["<b>ja</b>", "in₂", "in₃", "<eos>"],
 )
-"""The source tokens of SENTENCES; tokens that occur twice have their pos."""
+"""The source tokens of SENTENCES; tokens that occur twice have their number, from 1."""
 
 
 def sinusoids(count: int, width: int) -> NDArray[np.float32]:

@@ -293,7 +293,7 @@ def test_the_last_shift_within_training_counts_as_within(record, monkeypatch):
 def test_maps_of_reordered_tokens_match_the_network(net, record, state):
     page = render("positions", "open_order", source=SENTENCE, order_positions=state)
     header, (moved, new) = map_row(page, "order_maps")
-    order = [n for n, _ in side(header, "queries")]
+    order = [n - 1 for n, _ in side(header, "queries")]  # numbered as on all pages, from 1
     assert sorted(order) == list(range(len(record.source))) != order
     assert side(header, "keys") == side(header, "queries")
     assert [word for _, word in side(header, "queries")] == [record.source[i].text for i in order]
@@ -345,7 +345,7 @@ def test_each_position_edit_shows_the_edited_pass(net, record, change, sides):
     np.testing.assert_allclose(changed, forced.encoder, atol=2e-6)
     assert map_names(header) == ["As trained", "Edited", "Edited − as trained"]
     assert header["maps"][2]["minus"] == [1, 0]
-    assert side(header, "queries") == side(header, "keys") == numbered(record.source, 0)
+    assert side(header, "queries") == side(header, "keys") == numbered(record.source, 1)
     assert header["queries"]["words"] == "German token being read"
     assert FORMULAS[change] in page.texts("open_what_if", "latex")[0]
     only = "Only the target's positions are edited, and the encoder does not see them."

@@ -177,10 +177,10 @@ def test_shaded_cells_without_a_number_have_a_scale(page):
     asked_page.show(page, asked())
     asked_page.answer(page, [0], False)
     assert page.locator(".scale").count() == 0  # each option prints its number
-    shown = grid()
+    shown = grid(shaded_by="largest: 0")
     asked_page.show(page, shown)
     asked_page.answer(page, [1], True)
-    assert page.locator(".scale").inner_text().split() == ["weight", "0", "1"]
+    assert page.locator(".scale").inner_text().split() == ["largest:", "0", "1"]
     ends = page.evaluate("""() => {
       const canvas = document.querySelector(".scale canvas");
       const pixel = (x) => [...canvas.getContext("2d").getImageData(x, 0, 1, 1).data.slice(0, 3)];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from types import SimpleNamespace
@@ -41,12 +42,6 @@ def right(question: dict[str, Any]) -> dict[str, Any]:
     return question["options"][index]
 
 
-def instead(page: Rendered, place: str, lesson: str, key: str, **values: object) -> None:
-    """Check the line that says why the first question is not asked."""
-    said = text("questions", "page.instead", reason=text(lesson, key, **values))
-    assert page.texts(f"question_{place}", "caption") == [plain(said)]
-
-
 def even_row(found) -> tuple[int, int, int]:
     """Return layer, head and query of a row of cross-attention whose largest weight is clear, but
     whose two largest scores are less than 1.5 apart; its largest weight is not at its own place.
@@ -66,7 +61,10 @@ def even_row(found) -> tuple[int, int, int]:
 def test_a_question_about_scores_has_the_ratio_of_the_weights():
     """The difference of two scores is the logarithm of the ratio of their weights."""
     found, at = record(TWO_MEN), {"kind": "cross", "layer": "2", "head": "3", "q": "5"}
-    question = asked(render("head", source=TWO_MEN, **at), "head")
+    page = render("head", source=TWO_MEN, lesson="1", **at)
+    question = asked(page, "head")
+    series = {row.series for row in page.charts["pictured_head"].rows()}
+    assert series == {"score"}, "the weights answer the question"
     row = found.cross[2, 3, 5].astype(float)
     best, second = np.argsort(-row)[:2]
     points = np.log(row[best] / row[second])
@@ -89,7 +87,9 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
     found = record(TWO_MEN)
     layer, head, query = even_row(found)
     at = {"kind": "cross", "layer": str(layer), "head": str(head), "q": str(query)}
-    question = asked(render("head", source=TWO_MEN, **at), "head")
+    page = render("head", source=TWO_MEN, **at)
+    question = asked(page, "head")
+    assert not page.texts("question_head", "caption"), "nobody has read the one not asked"
     expected = texts.attends(found, "cross", layer, head, query)  # compared with the maps below
     assert question["prompt"] == expected.prompt and question["uncertain"] == expected.uncertain
     row = found.cross[layer, head, query]
@@ -124,7 +124,10 @@ def test_a_question_about_masks_has_the_numbers_of_the_map():
     assert question["prompt"] == text("masks", "masked.prompt", rows=6)
     assert question["hint"] == text("questions", "hint.cells")
     assert question["words"]["wrong"] == text("questions", "words.wrong-cells")
-    assert question["rows"] == question["columns"] == names(found.target_in, 0)[:6]
+    assert question["rows"] == names(found.target_out, 1)[:6]
+    assert question["columns"] == names(found.target_in, 0)[:6]
+    heads = found.decoder.shape[0] * found.decoder.shape[1]
+    assert question["shaded_by"] == text("masks", "masked.shades", heads=heads)
     titles = [text("masks", f"masked.{which}_title") for which in ("row", "column")]
     assert [question["row_title"], question["column_title"]] == titles
     assert question["correct"] == np.flatnonzero(triangle).tolist() and question["every"]
@@ -166,7 +169,8 @@ def test_a_question_about_heads_has_their_effects():
     changes = core.head_effects(translator("scratch-de-en"), found).changes["cross"]
     largest = np.abs(changes).max((0, 1))  # each word of this translation is one token
     clear = [t for t in range(len(largest)) if 0.15 < largest[t] < 1]
-    for chosen, token in (({}, int(largest.argmax())), ({"why_for": str(clear[-1])}, clear[-1])):
+    unanswered = int(largest.argsort()[-2])  # the first page's next step answers the first one
+    for chosen, token in (({}, unanswered), ({"why_for": str(clear[-1])}, clear[-1])):
         question = asked(render("why", source=TWO_MEN, **chosen), "why")
         effect = changes[..., token].ravel()
         best, second = np.argsort(-np.abs(effect))[:2]
@@ -270,9 +274,12 @@ def test_every_row_is_asked_about_by_words(source, model, kind):
             two = {"best": question.options[best].label, "share": percent(shares[best])}
             two |= {"second": question.options[second].label}
             two |= {"second_share": percent(shares[second])}
+            of = sum(map(len, seen))
+            told = [text("head", "attends.tokens", tokens=of)] if of > len(seen) else []
             even = {"words": len(seen), "even": percent(1 / len(seen))}
             assert question.explanation == [
                 text("head", "attends.why", **two, **at),
+                *told,
                 text("head", "attends.even", **even),
             ]
             several += len(seen) < sum(map(len, seen))
@@ -292,7 +299,8 @@ def test_the_effect_on_a_word_of_several_tokens_is_their_sum():
             for word in words_of(found.target_out)
         }
         order = sorted(changes, key=lambda word: -np.abs(changes[word]).max())
-        assert [tuple(one.args[3]) for one in texts.important_heads(found, effects)] == order
+        asks = [tuple(one.args[3]) for one in texts.important_heads(found, effects)]
+        assert asks == [*order[1:], order[0]]
         heads = found.cross.shape[1]
         for word, effect in changes.items():
             try:
@@ -488,15 +496,16 @@ def test_the_same_sentence_in_another_model_is_another_question():
 def test_a_search_without_a_clear_winner_is_not_asked_about():
     """The scores of the two texts that the second search finishes differ by at most 0.01."""
     page = render("steps", source=TWO_MEN, search="greedy")
-    (said,) = page.texts("question_steps", "caption")
-    assert "finished a single translation" in said
     assert asked(page, "steps")["name"] == "attends"
     sentence = TOURS["en-de"][0].source
     finished = record(sentence, "scratch-en-de").hypotheses
     scores = {hypothesis.text: hypothesis.score for hypothesis in reversed(finished)}
     assert len(scores) == 2 and np.ptp(list(scores.values())) <= 0.01
-    (said,) = render("steps", source=sentence, direction="en-de").texts("question_steps", "caption")
-    assert "Of the 2 translations that the search finished, 2 have scores within 0.010" in said
+    page = render("steps", source=sentence, direction="en-de")
+    assert asked(page, "steps")["name"] == "attends"
+    assert not page.texts("question_steps", "caption")
+    with pytest.raises(texts.NotAskable, match=r"finished, 2 have scores within 0\.010"):
+        wins(record(sentence, "scratch-en-de"), translator("scratch-en-de").search_tree(sentence))
 
 
 @pytest.mark.parametrize(
@@ -521,11 +530,7 @@ def test_a_row_without_a_maximum_is_replaced_by_another_of_its_head():
     layer, head, query = map(int, np.argwhere(found.encoder.max(-1) < 0.25)[0])
     at = {"kind": "encoder", "layer": str(layer), "head": str(head), "q": str(query)}
     page = render("head", source=TWO_MEN, **at)
-    words, row = names(found.source, 1), found.encoder[layer, head, query]
-    (said,) = page.texts("question_head", "caption")
-    top = np.sort(np.log(row.astype(float)))[-2:]
-    apart = text("head", "weighs.small", query=words[query], largest=number(top[1] - top[0], 1))
-    assert apart in said
+    words = names(found.source, 1)
     clearest = int(found.encoder[layer, head].max(-1).argmax())
     assert asked(page, "head")["prompt"].startswith(f"At the position of “{words[clearest]}”")
     assert f"layer {layer + 1} head {head + 1} " in asked(page, "head")["prompt"]
@@ -536,10 +541,22 @@ def test_stops_ask_what_they_show():
     asks = {n: asked(render("tour", stop=str(n)), f"tour_{n - 1}") for n in (2, 4, 7, 8, 9, 10)}
     assert not questions(render("tour").app), "the first stop teaches"
     kinds = {n: question["name"] for n, question in asks.items()}
-    assert kinds == {2: "attends", 4: "attends", 7: "order", 8: "leak", 9: "attends", 10: "wins"}
+    assert kinds == {
+        2: "attends",
+        4: "attends",
+        7: "order",
+        8: "leak",
+        9: "contributes",
+        10: "wins",
+    }
     # The row that is asked about has a token before it.
     assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1
     assert [asks[n]["question"].split(" at stop ")[1] for n in (2, 9)] == ["1", "8"]
+    products = [
+        math.prod(float(n.replace("−", "-")) for n in re.findall(r"[−\d.]+", o["name"]))
+        for o in asks[9]["options"]
+    ]
+    assert right(asks[9]) == asks[9]["options"][int(np.argmax(products))]
 
     healthy = record(TOURS["de-en"][7].source)
     ids = [token.id for token in healthy.target_out]
@@ -579,16 +596,17 @@ def test_the_map_that_a_question_is_about_is_visible(path):
         found = own.maps(header["site"].lower()).copy()
         assert header["sealed"] == bool(query)
         if question["name"] == "masked":
-            assert (header["site"], header["covered"]) == ("Encoder", None), "without a mask"
+            assert (header["site"], header["covered"]) == ("Encoder", []), "without a mask"
         else:
-            assert header["covered"] == int(question["question"].rpartition(".")[2])
+            assert header["covered"] == [int(question["question"].rpartition(".")[2])]
             if query:
                 found[:, :, header["covered"]] = 0
         np.testing.assert_array_equal(values, found)
         skip(page.app)
         after, (values,) = map_row(read(page.app), f"pictured_{path}")
         assert (after["maps"][0]["name"] == header["maps"][0]["name"]) == (path == "steps")
-        assert (after["covered"], after["outlined"]) == (None, header["covered"])
+        assert after["covered"] == []
+        assert after["outlined"] == (header["covered"] or [None])[0]
         np.testing.assert_array_equal(values, own.maps(after["site"].lower()))
 
 

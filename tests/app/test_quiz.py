@@ -215,6 +215,10 @@ def answer_all(page: Page, letters: list[str | None]) -> None:
             page.get_by_role("button", name="Next").click()
 
 
+def blank(letters: list[str | None]) -> str:
+    return f", {letters.count(None)} not answered" if None in letters else ""
+
+
 @pytest.mark.parametrize(("form", "student"), [("A", "right"), ("B", "mixed")])
 def test_a_student_is_scored(local_page: Page, form, student):
     open_quiz(local_page, payload())
@@ -229,9 +233,12 @@ def test_a_student_is_scored(local_page: Page, form, student):
     answer_all(local_page, letters)
     local_page.locator("[data-part=finish]").click()
     good = [letter == key for letter, key in zip(letters, keys, strict=True)]
-    expect(local_page.locator(".score")).to_have_text(f"Form {form}: {sum(good)} of 12 right")
+    expect(local_page.locator(".score")).to_have_text(
+        f"Form {form}: {sum(good)} of 12 right{blank(letters)}"
+    )
     topics = [
         f"{text('quiz', f'topic.{topic}')}: {sum(good[2 * n : 2 * n + 2])} of 2"
+        + blank(letters[2 * n : 2 * n + 2])
         for n, topic in enumerate(TOPICS)
     ]
     expect(local_page.locator(".topics li")).to_have_text(topics)

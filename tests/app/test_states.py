@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from app.components.assets import as_module, joined, palette, read
 
@@ -71,7 +71,8 @@ def copying(**more: Any) -> dict[str, Any]:
         "copy": {"layer": 1, "from": 1, "to": 1},
         "after": after,
         "after_text": "A man walks over there.",
-        "measure": {"share": 1.25, "own": "woman", "other": "man", "before": -3.0, "now": 2.0},
+        "measure": {"share": 1.25, "own": "woman", "other": "man", "before": -3.0, "now": 2.0,
+                    "goal": 1.0},
         "problem": "",
     }  # fmt: skip
     return data | more
@@ -100,8 +101,9 @@ def pushing(**more: Any) -> dict[str, Any]:
         "olds": [{"id": 6, "text": "A"}, {"id": 7, "text": "man"}],
         "news": [{"text": "dog"}],
         "curve": {"strengths": [0, 2, 4, 6], "old": [0.8, 0.6, 0.2, 0.1],
-                  "new": [0.01, 0.1, 0.5, 0.7], "random": [[0.8, 0.7, 0.6, 0.5]],
-                  "random_new": [[0, 0, 0, 0]]},
+                  "new": [0.01, 0.1, 0.5, 0.7],
+                  "random": [[0.8, 0.7, 0.6, 0.5], [0.8, 0.5, 0.2, 0]],
+                  "random_new": [[0, 0, 0, 0], [0, 0.1, 0.3, 0.95]]},
         "before": "A man walks.",
         "after": "A dog walks.",
         "random": "A man is walking.",
@@ -159,11 +161,40 @@ def test_the_copy_and_all_that_it_changes_are_marked(blank):
         "Copy one state of Mann from A into B: woman becomes man, and nothing else changes."
     )
     assert text_of(blank, ".result b") == "man | 1.25"  # not clamped
-    assert "man against woman, −3.0 → +2.0 nats" in text_of(blank, ".measure")
+    measure = text_of(blank, ".measure")
+    assert "Logit of man minus that of woman" in measure
+    assert "B −3.00, with the copy +2.00, A +1.00 nats" in measure
+    assert "(copy − B) / (A − B) = +5.00 / +4.00. Above 1: it overshoots A." in measure
+    assert "uncertain" not in measure
     strong = blank.locator(".main .column.strong").all_inner_texts()
     assert [re.sub("[\u2068\u2069]", "", word) for word in strong] == ["Mann", "Frau", "dort"]
     label = blank.locator('[data-at="donor 2 3"]').get_attribute("aria-label")
     assert label and re.sub("[\u2068\u2069]", "", label) == "<eos>, layer 2: a23, 0.50"
+
+
+@pytest.mark.parametrize("words", ["Wort", "كلمة"])
+def test_a_cut_grid_fades_and_shows_the_copied_cell(blank, words):
+    many = tokens([f"{words}{n}" for n in range(40)])
+    side = {"tokens": many, "words": read_as("w", 3, 40)}
+    data = copying(copy={"layer": 1, "from": 30, "to": 30}, after=None, after_text=None,
+                   measure=None, pairs=[[n, n] for n in range(40)])  # fmt: skip
+    data |= {name: data[name] | side for name in ("donor", "receiver")}
+    show(blank, data)
+    for name, looks in (("donor", "source"), ("receiver", "goal")):
+        scroll = blank.locator(".main .scroll", has=blank.locator(f'[data-at="{name} 0 0"]'))
+        expect(scroll).to_have_class("scroll cut-left cut-right")
+        outer, cell, corner = (part.bounding_box() for part in (
+            scroll, scroll.locator(f".{looks}"), scroll.locator(".corner")))  # fmt: skip
+        assert outer and cell and corner
+        left, right = outer["x"], outer["x"] + outer["width"]
+        assert left <= corner["x"] and corner["x"] + corner["width"] <= right
+        if words == "Wort":
+            left = corner["x"] + corner["width"]
+        else:
+            right = corner["x"]
+        assert left + 36 <= cell["x"] and cell["x"] + cell["width"] <= right - 36
+    show(blank, copying())
+    expect(blank.locator(".main .scroll").first).to_have_class("scroll")
 
 
 def saved(page: Page, name: str) -> bytes:
@@ -252,28 +283,36 @@ def test_the_curve_is_saved_with_its_random_directions(blank):
     show(blank, pushing())
     curve = pushing()["curve"]
     lines = rows_of(saved(blank, "push csv"))
-    assert lines[0] == ["strength", "man", "dog", "man, random 1", "dog, random 1"]
+    assert lines[0] == ["strength", "man", "dog", "man, random 1", "dog, random 1",
+                        "man, random 2", "dog, random 2"]  # fmt: skip
     assert [[float(number) for number in line] for line in lines[1:]] == [
         list(line)
-        for line in zip(curve["strengths"], curve["old"], curve["new"], curve["random"][0],
-                        curve["random_new"][0], strict=True)
+        for line in zip(curve["strengths"], curve["old"], curve["new"], *(
+                line for both in zip(curve["random"], curve["random_new"], strict=True)
+                for line in both), strict=True)
     ]  # fmt: skip
     texts = [text for text, _ in drawn(saved(blank, "push svg"))[0]]
-    assert {"man", "dog", "man, random"} <= set(texts)
+    assert {"man", "dog", "man, random", "dog, random", "100\u00a0%"} <= set(texts)
     assert "near strength 4" in " ".join(texts[-4:])
 
 
 def test_damage_is_named_and_a_small_difference_has_no_share(blank):
-    less = {"share": -0.4, "own": "woman", "other": "man", "before": -3.0, "now": -4.6}
-    show(blank, copying(measure=less))
+    less = {"share": -0.4, "own": "woman", "other": "man", "before": -3.0, "now": -3.6}
+    show(blank, copying(measure=less | {"goal": -1.5}))
     assert text_of(blank, ".measure b") == "−0.40"
     assert blank.locator(".meter.less i").evaluate("bar => bar.style.width") == "40%"
-    measure = {"share": None, "own": "woman", "other": "man", "before": 0.1, "now": 0.2}
+    said = text_of(blank, ".measure")
+    assert "= −0.60 / +1.50. Below 0: it moves away from A. A and B are less than 2 nats" in said
+    measure = less | {"share": None, "before": 0.1, "now": 0.2, "goal": 0.3}
     show(blank, copying(way="damage", measure=measure, after_text="A woman sees two dogs there."))
     assert "lost" in text_of(blank, ".result") and "not defined" in text_of(blank, ".measure")
     assert text_of(blank, ".say").endswith(
         "walks over becomes sees two dogs, and nothing else changes."
     )
+    other = copying(after_text="A woman, walks over the dog.")
+    other["receiver"]["translation"] = "A woman, walks over the house. "
+    show(blank, other)
+    assert text_of(blank, ".say").endswith(": house becomes dog, and nothing else changes.")
     show(blank, copying(problem="These cannot be paired.", copy=None, after=None, after_text=None,
                         measure=None, pairs=[]))  # fmt: skip
     assert text_of(blank, ".say") == "These cannot be paired."
@@ -351,10 +390,15 @@ def test_a_push_is_chosen_and_its_slider_reads_the_curve(blank):
     show(blank, pushing())
     assert text_of(blank, ".say") == (
         "Push one state of Mann away from man, towards dog: "
-        "near strength 4 it becomes more probable."
+        "near strength 4 it becomes more probable than man."
     )
     assert text_of(blank, ".more b") == "dog | is | walking."
-    assert "pushed: man 20 %, dog 50 %" in text_of(blank, ".more")
+    said = text_of(blank, ".more")
+    assert "pushed: man 20 %, dog 50 %, other words 30 %" in said
+    assert (
+        "2 random directions of the same length. At strength 4, dog has at most 30 % with" in said
+    )
+    assert "1 of 2 makes it more probable than man" in said
     slider = blank.locator("[data-at=strength]")
     assert slider.get_attribute("aria-valuetext") == "4: man 20 %, dog 50 %".replace(
         " %", "\u00a0%"

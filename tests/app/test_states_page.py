@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 import core
 from app.views.states.copying import _opening
+from app.views.states.pushing import _is_whole
 from core.record.edits import Donor, Edits, HeadPatch, Patch, Push, RandomPush
+from core.record.parts import RecordToken
+from core.text.function_words import function_words
 from tests.app.page_checks import record
 from tests.app.rendered import Rendered, render, unpacked
 
@@ -49,7 +53,8 @@ def test_the_page_opens_with_the_state_that_tells_both_apart(translator, way):
     ends = [all_shares.corrupted, all_shares.clean]
     if way == "damage":
         ends = [-end for end in reversed(ends)]
-    assert data["measure"]["before"] == pytest.approx(ends[0], abs=1e-3)
+    found = [data["measure"][name] for name in ("before", "goal")]
+    assert found == pytest.approx(ends, abs=1e-3)
     shown = pictures(page)
     np.testing.assert_allclose(shown["cells"], all_shares.encoder, atol=1e-6)
     assert set(shown["heads"]) == {"cross", "encoder"} and shown["about"] == data["about"]
@@ -157,6 +162,39 @@ def test_a_push_opens_towards_the_known_other_sentence():
     flips = [new > old for old, new in zip(data["curve"]["old"], data["curve"]["new"], strict=True)]
     place = data["curve"]["strengths"].index(data["push"]["strength"])
     assert place == flips.index(True) + 1
+
+
+@pytest.mark.parametrize(
+    ("direction", "source"),
+    [
+        # Pieces, articles and pronouns are read well, too.
+        ("de-en", "Ich kaufe einen Kühlschrank."),
+        ("en-de", "A woman sits near the bank."),
+        ("en-de", "The man sees the woman."),
+        ("de-en", "Er spielt mit seinem Hund im Park."),
+    ],
+)
+def test_a_push_opens_with_whole_content_words(direction, source):
+    data = render("together", two="push", source=source, direction=direction).payload(
+        "pushed_state"
+    )
+    old, *news = (data["push"]["old"]["text"], *(new["text"] for new in data["news"]))
+    written = re.findall(r"\w+", data["before"])
+    stopped = function_words(direction[3:])
+    content = [word for word in written if word.lower() not in stopped and len(word) > 2]
+    assert content, "the translation has a content word"
+    assert old in content and data["push"]["new"]["text"] == news[0]
+    assert all(new.isalpha() and new.lower() not in stopped for new in news)
+
+
+def test_a_word_goes_on_in_pieces_but_not_in_punctuation():
+    tokens = [
+        RecordToken(0, text, text, starts, special=False, unknown=False)
+        for text, starts in (("Exc", True), ("use", False), (".", False), ("dog", True))
+    ]
+    piece, rest, point, dog = tokens
+    assert not _is_whole(piece, rest) and not _is_whole(rest, dog) and not _is_whole(point, dog)
+    assert _is_whole(dog, point) and _is_whole(dog, piece)
 
 
 def test_a_word_of_several_tokens_is_refused_in_one_line():

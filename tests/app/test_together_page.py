@@ -11,10 +11,14 @@ import pytest
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from app.examples import EXAMPLES, MINIMAL_PAIRS, minimal_change
+from app.look.labels import ATTENTION
+from app.views.shared.axes import axis_words
 from core.experiments.head_effects import head_effects
+from core.kinds import KINDS
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
-from tests.app.page_checks import ROOT, nothing_else, number
+from tests.app.charts import says
+from tests.app.page_checks import ROOT, map_row, nothing_else, number
 from tests.app.page_checks import translator as load
 from tests.app.rendered import Rendered, read, render, unpacked
 
@@ -49,11 +53,34 @@ def claim_both(
     page.claim_all("two_at_once", captions, "caption")
 
 
+def claim_largest(
+    page: Rendered, first: TranslationRecord, second: TranslationRecord, where: str
+) -> None:
+    """Check the line about the cell that differs most, and the maps, which open at it."""
+    gaps = {kind: np.abs(first.maps(kind) - second.maps(kind)) for kind in KINDS}
+    kind = max(KINDS, key=lambda kind: gaps[kind].max())
+    at = tuple(map(int, np.unravel_index(gaps[kind].argmax(), gaps[kind].shape)))
+    words = [[side[i] for side, i in zip(axis_words(one, kind), at[2:], strict=True)]
+             for one in (first, second)]  # fmt: skip
+    said = says(
+        page, "largest_of_two", str(at[1] + 1), str(at[0] + 1), *words[0],
+        number(first.maps(kind)[at], 2), where, *(b for a, b in zip(*words, strict=True) if a != b),
+        number(second.maps(kind)[at], 2),
+    )  # fmt: skip
+    assert ATTENTION[kind] in said
+    header, (one, other) = map_row(page, "maps_of_two")
+    np.testing.assert_allclose(one, first.maps(kind), atol=1e-6)
+    np.testing.assert_allclose(other, second.maps(kind), atol=1e-6)
+    assert header["maps"][2]["minus"] == [0, 1] and tuple(header["pinned"]) == at[2:]
+    assert (header["opened"]["layer"], header["opened"]["head"]) == at[:2]
+
+
 def test_the_page_opens_on_a_sentence_and_its_minimal_change(translator):
     page = render("together")
     page.claim_all("second_source", ["Second sentence", SWAPPED])
     first, second = translator.inspect(SHIRTS), translator.inspect(SWAPPED)
     claim_both(page, first, second)
+    claim_largest(page, first, second, "in the second sentence")
     nothing_else(page)
 
 
@@ -88,6 +115,15 @@ def test_an_unknown_sentence_is_compared_with_itself():
     page = render("together", source="Der Hund schläft.")
     page.claim("Der Hund schläft.", "second_source")
     page.claim("Both sentences are the same: change a word in one of them.")
+    page.claim("No attention weight differs.")
+    assert "maps_of_two" not in page.payloads
+
+
+def test_sentences_of_different_lengths_are_not_subtracted(translator):
+    page = render("together", source=SHIRTS, second_source=SNOW)
+    both = [translator.inspect(text) for text in (SHIRTS, SNOW)]
+    says(page, "largest_of_two", *(str(len(s)) for r in both for s in (r.source, r.target_out)))
+    assert "maps_of_two" not in page.payloads
 
 
 def test_another_model_gets_the_same_target(translator):
@@ -105,6 +141,7 @@ def test_edits_keep_the_target(translator):
     second = translator.inspect(SNOW, edits=edits, target_ids=ids)
     assert abs(second.log_prob - first.log_prob) > 0.01
     claim_both(page, first, second, note=", with edits")
+    claim_largest(page, first, second, "with the edits")
 
 
 def test_the_head_that_matters_most_is_offered_as_an_edit(translator):

@@ -86,13 +86,22 @@ def test_a_stop_matches_the_record(model, direction, number):
         if (key := f"tour_map_{number}") in page.payloads:  # it covers what is asked about
             header, _ = map_row(page, key)
             asks = re.search(r" attends \w+\.\d+\.\d+\.(\d+) at stop", asked[0]["question"])
-            assert header["covered"] == (int(asks[1]) if asks else None)
+            assert header["covered"] == (answering(int(asks[1])) if asks else [])
+            if stop.id == "ahead":  # the zeros of the decoder's map would answer the question
+                assert header["site"] == "Encoder"
             assert header["outlined"] is None
-            blobs, mask = unpacked(page.payload(key))[1], header["mask"]
-            bits = blobs[mask["at"] : mask["at"] + mask["length"]]
-            unmasked = np.unpackbits(np.frombuffer(bits, np.uint8))
-            assert stop.id != "ahead" or unmasked[: len(record_of().target_in) ** 2].all()
         skip(app)
+
+    def answering(query: int) -> list[int]:
+        """Return the rows of words that should look where the row asked about should."""
+        if stop.id not in {*PAIRS, "street-musician"}:
+            return [query]
+        seen = record_of()
+        *others, (last, keys) = cells(seen, stop)
+        if query != last:
+            return [query]
+        word = next(word for word in seen.words("target") if last in word)
+        return [row for row, same in others if same == keys] + [i for i in word if i >= last]
 
     def record_of() -> TranslationRecord:
         return translator(f"{model}-{direction}").inspect(stop.source)
@@ -125,7 +134,7 @@ def test_a_stop_matches_the_record(model, direction, number):
     page.claim(said, "tour_text")
     header, (values,) = map_row(page, f"tour_map_{number}")
     np.testing.assert_array_equal(values, record.maps(kind))
-    assert header["covered"] is None
+    assert header["covered"] == []
     if stop.teaches:
         assert asked == []
         claim_taught(page, record, cells(record, stop)[-1][0], (layer, head), header["pinned"])
@@ -136,7 +145,7 @@ def test_a_stop_matches_the_record(model, direction, number):
     if kind == "cross":  # the pinned row, unless it has no clear answer
         row = names(record.target_out, 1)[cells(record, stop)[-1][0]]
         assert f"“{row}”" in asked[0]["prompt"] or page.claim_matching(
-            r"The first question has no clear answer here, .*", f"question_tour_{number}"
+            r".* So another question is asked\.", f"question_tour_{number}"
         )
     assert header["site"] == kind.capitalize()
     opened = header["opened"]

@@ -198,3 +198,12 @@ def test_hostile_choices_give_one_line():
     page.app.text_area(key="train_pairs").set_value("a = b\nc = d").run(timeout=60)
     header, _ = unpacked(read(page.app).payload("trained"))
     assert header["sentences"][0]["source_text"] == "a"
+
+
+def test_a_click_without_a_free_place_says_so(monkeypatch):
+    page = render("train", **QUICK)
+    monkeypatch.setattr(small_runs, "TRAININGS", 0)
+    for key in ("train_step", "train_run"):
+        page = press(page.app, key)
+        assert "training is switched off here" in page.texts()
+        assert not training_of(page.app).running and training_of(page.app).step == 0

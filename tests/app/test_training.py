@@ -375,10 +375,11 @@ def test_the_page_says_what_was_measured_and_what_a_mark_means(
     aligning = [m.point for m in appearance.marks(run) if m.role == appearance.ALIGNING]
     ends = min(aligning), max(aligning)
     opening = page.claim_matching(
-        r"Between steps (.*) heads of the cross-attention .* Press play\."
+        r"Between steps (.*) heads of the cross-attention .* their steps are not\. Press play\."
     )
     steps = [int(run.steps[point]) for point in ends]
-    assert told(opening[0]) == [*steps, len(aligning), *(round(run.bleu[p]) for p in ends)]
+    bleu = [n for p in (*ends, -1) for n in (round(run.bleu[p]), int(run.steps[p]))]
+    assert told(opening[0]) == [*steps, len(aligning), *bleu]
     marks = r"\*\*What a mark means\.\*\*(.*)"
     match = page.claim_matching(marks, "training_notes")
     assert told(match[1]) == pytest.approx([30, 10, chance + 20, chance, 10, 50], abs=0.51)

@@ -19,6 +19,7 @@ def tokens(*pieces: str) -> tuple[RecordToken, ...]:
     )
 
 
+TINY = np.finfo(float).tiny
 SOURCE = tokens("Fuß", "_ball", "im", "Park", "spielen", ".", "<eos>")
 TARGET_IN = tokens("<bos>", "play", "foot", "_ball", "now")
 
@@ -205,7 +206,16 @@ def test_the_softmax_makes_a_ratio_of_a_difference(scores):
     assert asked.evidence[0] == pytest.approx(np.sort(scores)[-1] - np.sort(scores)[-2])
 
 
+def test_the_term_that_adds_most_is_right_whatever_the_largest_sizes_are():
+    terms = np.array([0.1, -9.0, 4.0, 8.0, -2.0, 7.7, 0.3, -3.0])
+    asked = questions.contributes(terms)
+    assert asked.options == (1, 2, 3, 5, 7) and asked.evidence == (-9.0, 4.0, 8.0, 7.7, -3.0)
+    assert (asked.correct, asked.near) == ({2}, {3})
+
+
 UNSETTLED = [
+    (lambda: questions.contributes(np.array([-1.0, -2.0])), f"small: largest -1, least {TINY:g}"),
+    (lambda: questions.contributes(np.array([5.0])), "few: options 1"),
     (lambda: questions.weighs(np.array([2.0, 0.6, -np.inf])), "small: largest 1.4, least 1.5"),
     (lambda: questions.weighs(np.array([2.0, -np.inf])), "few: options 1"),
     (lambda: questions.weighs(np.array([0, 400.0])), "large: largest 400"),

@@ -11,6 +11,7 @@ import torch
 import core
 from core.checkpoint import folder as checkpoint
 from core.config import DecodeConfig
+from core.data.tasks import Example
 from core.experiments.bugs import BUGS
 from core.kinds import KINDS
 from core.record.attention_snapshots import AttentionSnapshots
@@ -146,6 +147,20 @@ def test_points_thin_out_and_another_example_gets_the_maps_of_every_point(monkey
             np.testing.assert_allclose(shown, maps[int(step)][kind], atol=1e-3)
     assert history.shown().target == other.target
     assert run.step_number == 60
+
+
+def test_an_own_example_is_fed_what_the_network_writes(learned):
+    learned.watch(Example("d c b a", ""))
+    shown, snapshots = learned.shown(), learned.snapshots()
+    assert shown.source == "d c b a" and not shown.target
+    fed = "".join(snapshots.sentences[0].target_out[:-1]).replace("▁", " ").strip()
+    assert fed == shown.written
+    for long in (" ".join("ab" * 40), "d c b a"):
+        with pytest.raises(ValueError, match="the limit is 64, shorten it"):
+            learned.watch(Example(long, "" if long != "d c b a" else long * 30))
+    assert learned.example.source == "d c b a"
+    with pytest.raises(ValueError, match="“x1x.*…” has 1"):
+        Examples("pasted", [("a", "b"), ("x1" * 60, "c")])
 
 
 def test_marks_name_the_heads_that_find_a_part(learned):

@@ -73,17 +73,20 @@ export function nameOf(data, node) {
 /* Number of continuations that the search compares per step. */
 export const candidates = (beam) => Math.max(2 * beam, 5);
 
+/** How many others finished with a better score. @param {TreeData} data @param {TreeNode} node */
+const betterThan = ({ nodes }, { score }) => nodes.filter((other) => ["finished", "overtaken"].includes(other.status) && other.score > score).length;
+
 /** Explain the status of a hypothesis. @param {TreeData} data @param {TreeNode} node */
 export function wordsOfStatus(data, node) {
   const { beam } = data;
-  const best = beam === 1 ? "another token was more probable" : `${beam} others had a higher sum in this step`;
+  const best = beam === 1 ? "another token was more probable" : `${node.rank} others had a higher sum in this step`;
   const forced = node.forced ? "Forced, whatever its probability. " : "";
   switch (node.status) {
     case "finished":
       if (!node.finalRank) return `${forced}Finished.`;
       return `${forced}Finished: ${node.finalRank === 1 ? "the best score, so this is the translation" : `rank ${node.finalRank} by score`}.`;
     case "overtaken":
-      return `Finished, but ${beam === 1 ? "another" : `${beam} others`} finished with a better score.`;
+      return `Finished, but ${beam === 1 ? "another" : `${betterThan(data, node)} others`} finished with a better score.`;
     case "left":
       return "Still open when the search stopped: it could no longer beat the best finished translation.";
     case "pruned":

@@ -1,7 +1,8 @@
 // The first line: what the shown numbers are, and the badge that says whether they passed their checks, with the list.
 
 import { bold, element, svgElement } from "../shared/dom.js";
-import { figureText, fixed } from "../shared/numbers.js";
+import { figureText, fixed, signed } from "../shared/numbers.js";
+import { showsChange } from "./edited_target.js";
 import { WEIGHTS } from "./maps.js";
 import { openPanel, showPanel } from "./panels.js";
 import { capital, derivation, QUANTITY_TITLES } from "./words.js";
@@ -87,7 +88,7 @@ function claimOf({ data, view: { quantity } }) {
   if (data.unchecked.length) return ["Maps from another tool.", " They came without the weights: no probabilities, scores, norms or edits, and nothing was recomputed."];
   if (data.checked === "elsewhere") return ["Saved maps.", " They were not recomputed here."];
   if (data.checked === "never") return ["Maps of an edited pass.", " They were not recomputed here."];
-  if (data.whatIf?.edits.length) return [editsClaim(data.whatIf), sumClaim(data.whatIf)];
+  if (data.whatIf?.edits.length) return [editsClaim(data.whatIf), sumClaim(data)];
   const recomputed = data.checks.some(({ name }) => name === RECOMPUTED);
   const how = recomputed ? ", recomputed from Q, K and mask" : "";
   if (quantity === WEIGHTS) return ["Real weights.", ` All numbers here are from this ${data.givenTarget ? "pass" : "translation"}${how}.`];
@@ -96,10 +97,14 @@ function claimOf({ data, view: { quantity } }) {
 
 const editsClaim = ({ edits }) => `${edits.length === 1 ? "One edit" : `${edits.length} edits`}: ${edits.map(({ label }) => label).join("; ")}.`;
 
-function sumClaim({ before, change }) {
+/* Both sums, and what the tokens without a number below the translation add: the numbers alone would not add up. */
+function sumClaim({ whatIf: { before, change }, sides }) {
   if (!change) return "";
-  const after = change.reduce((total, nats) => total + nats, before);
-  return ` Log-probability of the first translation: ${fixed(before, 1)} \u2192 ${fixed(after, 1)}.`;
+  const sum = (numbers) => numbers.reduce((total, nats) => total + nats, 0);
+  const unshown = sum(change.filter((nats, token) => !showsChange(sides.produced[token], nats)));
+  const rest = signed(unshown, 1);
+  const note = Number(fixed(Math.abs(unshown), 1)) ? `, of which ${rest} in tokens without a number` : "";
+  return ` Log-probability of the first translation: ${fixed(before, 1)} \u2192 ${fixed(before + sum(change), 1)}${note}.`;
 }
 
 /** Update the first line for the current view. @param {Explorer} explorer */

@@ -10,6 +10,9 @@ import { editsOf, hiddenWords } from "./edited.js";
 /* nats: smaller changes are left out between the sentences; What if lists all. */
 const LEAST_CHANGE = 0.05;
 
+/** Whether a token's change stands below it. @param {Token} token @param {number} nats */
+export const showsChange = ({ special }, nats) => !special && Math.abs(nats) >= LEAST_CHANGE;
+
 const ordinary = (items) => items.filter(({ special }) => !special).map(({ label }) => label);
 
 /* Whether the network itself wrote the target, so that the new translation is another version of it. */
@@ -69,7 +72,7 @@ function editedColumn(data, members, fate, before = []) {
   const changes = element("span", "numbers");
   changes.append(...members.map((token) => {
     const change = data.whatIf.change[token];
-    return element("small", change < 0 ? "less" : "", Math.abs(change) < LEAST_CHANGE ? "" : signed(change, 1));
+    return element("small", change < 0 ? "less" : "", showsChange(data.sides.produced[token], change) ? signed(change, 1) : "");
   }));
   column.append(changes);
   if (!fate) return column;

@@ -83,8 +83,8 @@ function shareText([value, low, high]) {
 function ratesText({ lens, targetLanguage }, side, layer) {
   const rate = lens.rates[side][layer];
   const [own, none] = [shareText(rate.slice(0, 3)), shareText(rate.slice(3))];
-  if (side === "encoder") return `one of the five best words is in the translation for ${own} of tokens, in another sentence\u2019s for ${none}`;
-  return `the best word is the one that the network prefers for ${own} of ${targetLanguage} tokens, with a random matrix for ${none}`;
+  if (side === "encoder") return `one of the five best tokens is in the translation for ${own} of tokens, in another sentence\u2019s for ${none}`;
+  return `the best token is the one that the network prefers for ${own} of ${targetLanguage} tokens, with a random matrix for ${none}`;
 }
 
 /** The line below the open strip. @param {Readonly<RecordData>} data */
@@ -92,7 +92,7 @@ function noteOf(data) {
   const last = rowsOf(data, "encoder") - 1;
   const unread = STRIPS.some(({ side }) => data.lens.rates[side].some((_, layer) => isUnread(data, side, layer)));
   return (
-    `The best ${data.targetLanguage} word of each state, read by a Jacobian lens: a fitted average, not a calibrated probability. ` +
+    `Below each word: the token of the output vocabulary, whatever its language, whose direction fits its state best. Read by a Jacobian lens: a fitted average, not a calibrated probability. ` +
     `On ${data.lens.tested} other sentences, in ${nameOfLayer(last)}, ${ratesText(data, "encoder", last)}.` +
     (unread ? " Layers in grey letters read no better than that null." : "")
   );

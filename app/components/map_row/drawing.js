@@ -95,7 +95,7 @@ export function drawStill(context, { theme, data }, geometry, map) {
     for (let query = 1; query < shown.queries; query++) drawBox(context, theme.page, left, top + query * cell - 1, gridWidth, 1);
   }
   hatchMasked(context, theme, geometry, (query, key) => !map.unmasked[query * shown.keys + key]);
-  if (data.covered !== null) drawCover(context, theme, geometry, data.covered);
+  for (const query of data.covered) drawCover(context, theme, geometry, query);
   drawFrame(context, theme.line, 1, left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
   if (data.outlined !== null) drawFrame(context, theme.ink, 2, left - 1, yOf(geometry, data.outlined) - 1, gridWidth + 2, cell + 1);
   drawTitles(context, theme, geometry);

@@ -16,6 +16,9 @@ import { drawLive, drawStill, focusOf, GAP, rowGeometry } from "./drawing.js";
 import { decodeRow, mapAt, noteOf } from "./numbers.js";
 import { headingOf, saveRow } from "./saving.js";
 
+/* px above maps: Streamlit's header, and the readout. */
+const HEADER = 120;
+
 function createView(parent, key) {
   const root = parent.querySelector(".map-row");
   const parts = partsOf(root);
@@ -129,6 +132,7 @@ function layOut(view) {
     Object.assign(canvas.dataset, { left, top, cell });
   }
   parts.maps.style.columnGap = `${GAP}px`;
+  root.dataset.high = String(!screenOf(root) && parts.maps.offsetHeight > window.innerHeight - HEADER);
   paintHead(view);
   if (screenOf(root)) onceSettled(root, () => layOut(view));
 }
@@ -155,11 +159,11 @@ function paintFocus(view) {
     drawLive(copyBase(canvas, base, geometry), view, geometry, focus);
   }
   const cell = query === null ? null : query * data.keys.length + key;
-  const unmasked = cell !== null && query !== data.covered && data.unmasked[cell] === 1;
+  const unmasked = cell !== null && !data.covered.includes(query) && data.unmasked[cell] === 1;
   sayCell(view, focus, cell, unmasked);
   Object.assign(root.dataset, { layer: data.layers[view.layer], head: view.head, query: query ?? "", key: key ?? "" });
   root.dataset.outlined = String(data.outlined ?? "");
-  root.dataset.covered = String(data.covered ?? "");
+  root.dataset.covered = data.covered.join(" ");
   root.dataset.values = unmasked ? maps.map(({ map }) => map.values[cell]).join(" ") : "";
   root.dataset.painted = String(++view.painted);
 }
@@ -175,7 +179,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     parts.readout.textContent = `Point at a cell to read its numbers in ${all}; click to pin it.`;
     return;
   }
-  if (query === data.covered) {
+  if (data.covered.includes(query)) {
     parts.readout.textContent = `Covered: the question is about this row.${data.sealed ? "" : " Click it to see it."}`;
     return;
   }
@@ -194,9 +198,9 @@ function preview(view, place) {
 
 /* Pinning a pinned cell unpins it. */
 function pin(view, { query, key }) {
-  if (query !== null && query === view.data.covered) {
+  if (view.data.covered.includes(query)) {
     if (view.data.sealed) return;
-    view.data.covered = null;
+    view.data.covered = [];
     paintHead(view);
   }
   view.pinned = samePlace(view.pinned, { query, key }) ? NO_CELL : { query, key };

@@ -18,7 +18,7 @@ export function decodeRow(raw) {
   return {
     ...raw,
     outlined: raw.outlined ?? null,
-    covered: raw.covered ?? null,
+    covered: raw.covered ?? [],
     about: raw.about ?? "",
     queries,
     keys,

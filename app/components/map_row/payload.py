@@ -94,8 +94,8 @@ class MapRow:
 
     `site` starts the heading, such as "Encoder"; `layers` are the maps' layers, counted from 0;
     `mask` [query, key] is True where attention is allowed, None for no masked cells. `outlined` is
-    a query whose row is outlined in all maps. The row of `covered` is hatched until the visitor
-    clicks it, or for good if it is `sealed`. `pinned` is a cell, (query, key), pinned at first.
+    a query whose row is outlined in all maps. The rows of `covered` are hatched until the visitor
+    clicks one, or for good if they are `sealed`. `pinned` is a cell, (query, key), pinned at first.
     `about` is what the caption of a saved picture says of network, search and sentence.
     """
 
@@ -107,7 +107,7 @@ class MapRow:
     mask: NDArray[np.bool_] | None = None
     opened: Opened | None = None
     outlined: int | None = field(default=None, kw_only=True)
-    covered: int | None = field(default=None, kw_only=True)
+    covered: Sequence[int] = field(default=(), kw_only=True)
     sealed: bool = field(default=False, kw_only=True)
     pinned: tuple[int, int] | None = field(default=None, kw_only=True)
     about: str = field(default="", kw_only=True)
@@ -141,7 +141,7 @@ def payload(row: MapRow) -> dict[str, Any]:
         "maps": [_described(drawn, maps, (len(row.layers), heads)) for drawn in row.maps],
         "opened": None if row.opened is None else asdict(row.opened),
         "outlined": row.outlined,
-        "covered": row.covered,
+        "covered": list(row.covered),
         "sealed": row.sealed,
         "pinned": row.pinned,
         "about": row.about,
@@ -156,15 +156,14 @@ def payload(row: MapRow) -> dict[str, Any]:
             raise ValueError(f"the mask of {drawn.name} is {own.shape}; the tokens make it {cells}")
         if drawn.mask is not None:
             data[f"mask_{place}"] = np.packbits(own).tobytes()
-        data[f"values_{place}"] = _bytes(drawn, own, row.covered if row.sealed else None)
+        data[f"values_{place}"] = _bytes(drawn, own, row.covered if row.sealed else ())
     return data
 
 
-def _bytes(drawn: Map, mask: NDArray[np.bool_], sealed: int | None) -> bytes:
-    """Return the values as float32; masked cells and a sealed row, which are not shown, as 0."""
+def _bytes(drawn: Map, mask: NDArray[np.bool_], sealed: Sequence[int]) -> bytes:
+    """Return the values as float32; masked cells and sealed rows, which are not shown, as 0."""
     values = np.where(mask, drawn.values, 0).astype("<f4")
-    if sealed is not None:
-        values[:, :, sealed] = 0
+    values[:, :, list(sealed)] = 0
     limit = drawn.scale.limit
     high = np.ones(()) if limit is None else np.asarray(limit)[..., None, None]
     low = 0 if limit is None else -high

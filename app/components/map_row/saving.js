@@ -35,14 +35,14 @@ function rowPicture(view, captioned) {
   return captioned ? withCaption(picture, [`${title}: ${names}. Rows: ${data.words.query}. Columns: ${data.words.key}.`, data.about].filter(Boolean).join(" ")) : picture;
 }
 
-/* Masked cells are empty, and so are those of a covered row. */
+/* Masked cells are empty, and so are those of covered rows. */
 function rowAsCsv({ data, maps }) {
   const named = ({ label, number }) => numbered(label, number);
   const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;
-      const numbers = maps.map(({ map }) => (map.unmasked[cell] && row !== data.covered ? String(map.values[cell]) : ""));
+      const numbers = maps.map(({ map }) => (map.unmasked[cell] && !data.covered.includes(row) ? String(map.values[cell]) : ""));
       lines.push([named(query), named(key), ...numbers]);
     });
   });

@@ -5,8 +5,9 @@ import { BOS, idsOf } from "./subwords.js";
 
 const STEPS = 16;
 const LONGEST = 1.5; // the largest strength, in lengths of the state
-const SEEDS = 3;
-const SIMILAR = 40; // words
+const SEEDS = 20;
+const LIKELY = 200; // words that may replace another
+const SIMILAR = 40; // of them
 
 /**
  * Strengths rise from 0 by a round number to about `LONGEST` times the state's length.
@@ -38,11 +39,22 @@ export async function pushCurve(network, { source, targetOut }, push, step, paus
   return { strengths, length, old, new: to, random: random.map(([one]) => one), random_new: random.map(([, one]) => one) };
 }
 
-/** The target ids most similar to `id`, by the cosine of centred output vectors. @param {import("./transformer.js").Transformer} network */
-export function similarIds({ config: { d_model: D, target_vocab_size: V }, embeddings }, id) {
-  const { weight } = embeddings.classifier, mean = new Float64Array(D);
+/**
+ * Target ids that may stand in place of the one at `step`, most similar first, each with a function that
+ * runs the network once more, for the most probable id after it: of the `LIKELY` most probable ids after the same prefix, by the
+ * cosine of centred output vectors.
+ * @param {import("./transformer.js").Transformer} network @param {PassRecord} record @param {number} step
+ * @returns {[number, () => number][]}
+ */
+export function replacements(network, { source, targetOut }, step) {
+  const { d_model: D, target_vocab_size: V } = network.config, prefix = [BOS, ...idsOf(targetOut).slice(0, step)];
+  network.free();
+  const memory = network.encode(idsOf(source));
+  const following = (fed) => network.decode(fed, memory).slice((fed.length - 1) * V);
+  const logits_V = following(prefix), { weight } = network.embeddings.classifier, mean = new Float64Array(D), { id } = targetOut[step];
+  const likely = [...logits_V.keys()].toSorted((a, b) => logits_V[b] - logits_V[a]).slice(0, LIKELY);
   for (let at = 0; at < V * D; at++) mean[at % D] += weight[at] / V;
-  const cosines = Float64Array.from({ length: V }, (_, v) => {
+  const cosine = (v) => {
     let [product, square] = [0, 0];
     for (let i = 0; i < D; i++) {
       const one = weight[v * D + i] - mean[i];
@@ -50,6 +62,11 @@ export function similarIds({ config: { d_model: D, target_vocab_size: V }, embed
       square += one * one;
     }
     return product / Math.sqrt(square || 1);
-  });
-  return [...cosines.keys()].filter((v) => v !== id).toSorted((a, b) => cosines[b] - cosines[a]).slice(0, SIMILAR);
+  };
+  const similar = likely.filter((v) => v !== id).map((v) => ({ v, cosine: cosine(v) })).toSorted((a, b) => b.cosine - a.cosine);
+  const bestAfter = (v) => {
+    const after = following([...prefix, v]);
+    return after.indexOf(Math.max(...after));
+  };
+  return similar.slice(0, SIMILAR).map(({ v }) => [v, () => bestAfter(v)]);
 }

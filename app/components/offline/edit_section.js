@@ -10,11 +10,11 @@ import { rowOfPasses } from "./passes.js";
  * @param {Say} say
  * @param {string} change  names the texts: what it is about, and the names of both passes
  * @param {Kind} kind  of the maps
- * @param {{heading?: string, above?: Node[], below?: (string | Node)[], end?: Node[], first?: number}} parts  above both
- *   translations, below the probabilities, and at the end; the number of the first source token
+ * @param {{heading?: string, above?: Node[], below?: (string | Node)[], end?: Node[]}} parts  above both
+ *   translations, below the probabilities, and at the end
  * @returns show: a pass and the same pass under edits; returns the latter, or null if it was asked for another meanwhile
  */
-export function editSection(tools, say, change, kind, { heading = `${change}.heading`, above = [], below = [], end = [], first = 1 }) {
+export function editSection(tools, say, change, kind, { heading = `${change}.heading`, above = [], below = [], end = [] }) {
   const names = passNames(say, change);
   const texts = lineOf("texts");
   const { table, paint } = probabilityTable(names.states);
@@ -30,7 +30,7 @@ export function editSection(tools, say, change, kind, { heading = `${change}.hea
     texts.hidden = again === null;
     paintTexts(texts, names.states, [before.translation, again]);
     paint(before, after);
-    row.show(rowOfPasses(kind, [before, after], names.maps, first));
+    row.show(rowOfPasses(kind, [before, after], names.maps));
     return after;
   };
   return { section: sectionOf(say(heading), say(`${change}.about`), ...above, shown, ...end), shown, show };

@@ -48,10 +48,10 @@ function spread(numbers, mask, maps) {
 const withNumbers = (tokens, first) => tokens.map((token, place) => ({ ...token, number: first + place }));
 
 /* Axes of a kind's maps: tokens with their numbers, and words for their role. */
-function axesOf({ source, targetIn, targetOut, languages }, kind, first) {
-  const keys = kind === "decoder" ? withNumbers(targetIn, 0) : withNumbers(source, first);
+function axesOf({ source, targetIn, targetOut, languages }, kind) {
+  const keys = kind === "decoder" ? withNumbers(targetIn, 0) : withNumbers(source, 1);
   const language = kind === "decoder" ? languages.target : languages.source;
-  const queries = kind === "encoder" ? withNumbers(source, first) : withNumbers(targetOut, 1);
+  const queries = kind === "encoder" ? withNumbers(source, 1) : withNumbers(targetOut, 1);
   const role = kind === "encoder" ? `${languages.source} token being read` : `${languages.target} token being produced`;
   return { queries: { tokens: queries, words: role }, keys: { tokens: keys, words: `${language} token` } };
 }
@@ -62,9 +62,8 @@ function axesOf({ source, targetIn, targetOut, languages }, kind, first) {
  * @param {Kind} kind
  * @param {[Pass, Pass]} passes
  * @param {[MapName, MapName]} names
- * @param {number} first  number of the first source token
  */
-export function rowOfPasses(kind, [before, after], names, first) {
+export function rowOfPasses(kind, [before, after], names) {
   const mask = after.masks[kind].map((unmasked, cell) => unmasked | before.masks[kind][cell]);
   const difference = { name: `${names[1].name} \u2212 ${names[0].name.toLowerCase()}`, short: "difference", note: "" };
   const ones = Array.from({ length: before.layers[kind] }, () => Array(before.heads).fill(1));
@@ -72,7 +71,7 @@ export function rowOfPasses(kind, [before, after], names, first) {
     site: { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" }[kind],
     layers: [...Array(before.layers[kind]).keys()],
     heads: before.heads,
-    ...axesOf(before, kind, first),
+    ...axesOf(before, kind),
     maps: [
       ...names.map((name) => ({ ...name, word: "weight", limits: null })),
       { ...difference, word: "difference", limits: ones, minus: [1, 0] },
@@ -87,15 +86,14 @@ export function rowOfPasses(kind, [before, after], names, first) {
 }
 
 /**
- * Return the packed data of a row of maps with one matrix [token, token] on a scale from −limit to limit; tokens are
- * numbered from 0, as positions are.
+ * Return the packed data of a row of maps with one matrix [token, token] on a scale from −limit to limit.
  * @param {SentToken[]} tokens
  * @param {Float32Array} values
  * @param {MapName & {word: string, site: string, titles: {query: string, key: string}}} named  titles: of the axes
  * @param {number} limit
  */
 export function rowOfMatrix(tokens, values, { site, titles, ...named }, limit) {
-  const side = { tokens: withNumbers(tokens, 0), words: "" };
+  const side = { tokens: withNumbers(tokens, 1), words: "" };
   return packPayload({
     site,
     layers: [0],

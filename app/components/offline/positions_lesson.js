@@ -26,7 +26,7 @@ function encodings({ tables }, say) {
   /** @param {Pass} pass */
   const show = ({ source, positions }) => {
     const sinusoidal = isSinusoidal(positions, source.length, tables.positions.rules.sinusoidal);
-    paint(displayTokens(source, 0).map(tokenName), positions, sinusoidal);
+    paint(displayTokens(source, 1).map(tokenName), positions, sinusoidal);
     formula.hidden = !sinusoidal;
     look.textContent = sinusoidal ? `${say("table.look")} ${say("table.waves")}` : say("table.learned");
   };
@@ -67,7 +67,7 @@ function otherPositions(tools, say) {
     rule.number ? [{ name, ...numberBox(say(`changes.${name}.number.name`), rule, again) }] : [],
   );
   const above = [change.box, side.box, ...numbers.map(({ box }) => box), formula];
-  const parts = { heading: "heading.what-if", above, below: [say("change.look")], end: [look], first: 0 };
+  const parts = { heading: "heading.what-if", above, below: [say("change.look")], end: [look] };
   const { section, show: showEdited } = editSection(tools, say, "change", "encoder", parts);
   /** @param {Pass} pass */
   const show = async (pass) => {

@@ -4,13 +4,13 @@ import { editsText, fitEdits, parseEdits } from "../network/edits.js";
 import { InputError } from "../network/input.js";
 import { MOST_WORDS, readings } from "../network/lens.js";
 import { contrastOf, firstDifference, LEAST_DIFFERENCE, logitDifference, pairsOf, patchAll } from "../network/patching.js";
-import { pushCurve, similarIds } from "../network/push_curve.js";
+import { pushCurve, replacements } from "../network/push_curve.js";
 import { idsOf, UNK } from "../network/subwords.js";
 import { labelOf } from "../shared/labels.js";
 
 /**
  * The network of a direction and its passes: `inspect` gives the record of a text, `translate` its translation under edits.
- * @typedef {{network: import("../network/transformer.js").Transformer, tokenizer: import("../network/subwords.js").Tokenizer, hasLens: boolean,
+ * @typedef {{network: import("../network/transformer.js").Transformer, tokenizer: import("../network/subwords.js").Tokenizer, hasLens: boolean, functionWords: Set<string>,
  *   inspect: (text: string, options?: {edits?: any, target?: number[]}) => Promise<PassRecord>, translate: (text: string, edits: any) => string,
  *   pause: () => Promise<void>}} Passes
  */
@@ -20,8 +20,8 @@ const MOST_SUGGESTED = 8;
 /* Pairs of tokens that differ: the copy that the page opens with is the best of the first ones. */
 const MOST_COMPARED = 4;
 
-/** By record: what its states say. */
-const read = new WeakMap();
+/** By record: what its states say, and the curves of its pushes. */
+const read = new WeakMap(), drawn = new WeakMap();
 
 async function readingsOf({ network, hasLens, pause }, record) {
   if (!hasLens) return null;
@@ -123,7 +123,7 @@ function measureOf({ network }, donor, receiver, edits) {
   const [high, low] = [donor, receiver].map(({ source }) => logitDifference(network, idsOf(source), contrast));
   const now = logitDifference(network, idsOf(receiver.source), contrast, edits);
   const share = Math.abs(high - low) < LEAST_DIFFERENCE ? null : (now - low) / (high - low);
-  return { other: labelOf(donor.targetOut[t]), own: labelOf(receiver.targetOut[t]), before: low, now, share };
+  return { other: labelOf(donor.targetOut[t]), own: labelOf(receiver.targetOut[t]), before: low, now, goal: high, share };
 }
 
 /** The share of every state of the side and of every head: `CopyPictures`. @param {Passes} passes */
@@ -178,25 +178,49 @@ function linkedPush({ network }, text, { source, targetOut }) {
   return pushes.find((one) => one.side === "encoder" && !("seed" in one) && idsOf(targetOut).includes(one.old)) ?? null;
 }
 
-/** @returns {Push | null} */
+/* Whole content words come first: that of the other sentence, then the best read ones. @returns {Push | null} */
 function openingPush(passes, record, rival, ranks) {
-  const columns = record.targetOut.map((_, t) => ranks.map((row) => row[t])), least = columns.map((column) => Math.min(...column));
-  let step = firstDifference(record, rival);
-  if (step === null || !Number.isFinite(least[step])) step = placeOfLeast(least);
-  const [first] = suggested(passes, record, rival, step), position = placeOfLeast(columns[step]);
-  if (!Number.isFinite(least[step]) || !first) return null;
-  return { side: "encoder", layer: 0, position, old: record.targetOut[step].id, new: first.id, strength: 0 };
+  const { targetOut } = record, known = firstDifference(record, rival), { functionWords } = passes;
+  const columns = targetOut.map((_, t) => ranks.map((row) => row[t])), least = columns.map((column) => Math.min(...column));
+  const order = (step) => [!isWhole(targetOut[step], targetOut[step + 1]), functionWords.has(targetOut[step].text.toLowerCase()), step !== known, least[step]].map(Number);
+  const steps = [...least.keys()].slice(0, -1).filter((step) => Number.isFinite(least[step])).map((step) => ({ step, order: order(step) }));
+  steps.sort((a, b) => a.order.map((one, place) => one - b.order[place]).find(Boolean) ?? 0);
+  for (const { step } of steps) {
+    const [first] = suggested(passes, record, rival, step);
+    if (!first) continue;
+    /** @type {Side} */
+    const side = "encoder";
+    return { side, layer: 0, position: placeOfLeast(columns[step]), old: targetOut[step].id, new: first.id, strength: 0 };
+  }
+  return null;
 }
 
-/* Words to push towards: that of the other sentence, and those used like the old one, but no other form of it and no word of the source. */
-function suggested({ network, tokenizer }, record, rival, step) {
-  const old = record.targetOut[step], source = new Set(record.source.map((token) => token.text));
-  const similar = similarIds(network, old.id).map((id) => tokenizer.token(id));
-  const words = similar.filter((token) => token.starts_word && /^\p{L}{3,}$/u.test(token.text) && !source.has(token.text));
-  const first = firstDifference(record, rival) === step ? [rival.targetOut[step]] : [];
+/* A word of at least three letters that the next token does not go on; punctuation may. */
+function isWhole(token, following) {
+  const ends = following.special || following.starts_word || !/^[\p{L}\p{N}]/u.test(following.text);
+  return token.starts_word && !token.special && /^\p{L}{3,}$/u.test(token.text) && ends;
+}
+
+/*
+ * Words to push towards: that of the other sentence, and those used like the old one, but no other form of it and no word of the
+ * source. They are whole words, and function words only for a function word.
+ */
+function suggested({ network, tokenizer, functionWords }, record, rival, step) {
+  const old = record.targetOut[step], source = new Set(record.source.map((token) => token.text)), words = [];
+  const isFunction = ({ text }) => functionWords.has(text.toLowerCase());
   const stem = old.text.toLowerCase().slice(0, 3);
-  const all = [...first, ...words.filter(({ id }) => id !== first[0]?.id)];
-  return all.filter((token) => !token.special && !token.text.toLowerCase().startsWith(stem)).slice(0, MOST_SUGGESTED);
+  const add = (token, following) => {
+    const isOther = words.every(({ id }) => id !== token.id) && !token.text.toLowerCase().startsWith(stem);
+    if (isWhole(token, following) && isOther && isFunction(token) === isFunction(old)) words.push(token);
+  };
+  const [first, next] = rival.targetOut.slice(step, step + 2);
+  if (firstDifference(record, rival) === step && next) add(first, next);
+  for (const [id, after] of replacements(network, record, step)) {
+    const token = tokenizer.token(id);
+    if (!source.has(token.text)) add(token, tokenizer.token(after()));
+    if (words.length === MOST_SUGGESTED) break;
+  }
+  return words;
 }
 
 /** @returns {Push} */
@@ -220,9 +244,16 @@ function idOfWord({ tokenizer }, word) {
   return tokens[0].id;
 }
 
+/* Drawn once for all strengths. */
+async function curveOf({ network, pause }, record, push, step) {
+  const key = pushText({ ...push, strength: 1 });
+  if (drawn.get(record)?.key !== key) drawn.set(record, { key, curve: await pushCurve(network, record, push, step, pause) });
+  return drawn.get(record).curve;
+}
+
 async function pushedBy(passes, record, rival, given) {
   const { tokenizer } = passes, step = idsOf(record.targetOut).indexOf(given.old);
-  const { length, random, random_new, ...lines } = await pushCurve(passes.network, record, given, step, passes.pause);
+  const { length, random, random_new, ...lines } = await curveOf(passes, record, given, step);
   const { strengths } = lines, distance = strengths.map((strength) => Math.abs(strength - given.strength));
   const flip = strengths.findIndex((_, k) => lines.new[k] > lines.old[k]);
   // Not chosen yet: just beyond where the words change places.

@@ -64,7 +64,7 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
   const network = await makeNetwork(stored, { plain });
-  networks.set(direction, { network, means: stored.means, lens: stored.lens, tokenizer: new Tokenizer(stored.tokenizer) });
+  networks.set(direction, { network, means: stored.means, lens: stored.lens, functionWords: new Set(stored.function_words), tokenizer: new Tokenizer(stored.tokenizer) });
   return { about, config, simd: network.heap.kernel !== null };
 }
 
@@ -230,10 +230,11 @@ async function lesson({ direction, text, beam, edits: written }) {
 
 /* The network of a question, and its passes. @returns {import("./states_answers.js").Passes} */
 function passesOf({ direction, beam }) {
-  const { network, tokenizer, lens } = networks.get(direction);
+  const { network, tokenizer, lens, functionWords } = networks.get(direction);
   return {
     network,
     tokenizer,
+    functionWords,
     hasLens: lens !== null,
     inspect: (text, options = {}) => recordOf(direction, text, { beam, ...options }),
     translate: (text, edits) => translate(network, tokenizer, text, { beam, edits }).text,

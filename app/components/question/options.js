@@ -53,7 +53,7 @@ export function markChosen(buttons, chosen) {
 }
 
 /* The mark of an option by its state once the question is answered. */
-const MARKS = { right: "✓", near: "✓", wrong: "✗", missed: "○" };
+const MARKS = { right: "✓", near: "✓", wrong: "✗", missed: "✓" };
 
 /** Show each option's number, and mark the right options and the learner's. */
 export function markAnswered(buttons, data, chosen) {
@@ -80,7 +80,7 @@ export function shadeOptions(parent, buttons, data, theme) {
   const shaded = buttons.filter((button, index) => shadeOption(button, data.options[index].shade, data.scale, theme));
   if (!data.filled || !shaded.length) return;
   if (!parent.querySelector(".scale")) {
-    const line = element("p", "scale", "weight 0");
+    const line = element("p", "scale", data.shaded_by);
     line.append(Object.assign(element("canvas"), { width: 256, height: 1 }), "1");
     parent.append(line);
   }

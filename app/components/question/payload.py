@@ -90,9 +90,9 @@ class Asked:
     `id` names the question and the sentence: another sentence is another question. `options` are
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
     numbers leave open, `paper` names the paper's section, and `words` are the component's own
-    texts, see `WORDS`. `scale` says whether `Option.shade` is a
-    weight or a change; `given` is an earlier answer. `place`, which is not sent to the browser,
-    names the map that shows the answer.
+    texts, see `WORDS`. `scale` says whether `Option.shade` is a weight or a change, and
+    `shaded_by` what it is in a filled grid, up to the 0 of its scale. `given` is an earlier answer.
+    `place`, which is not sent to the browser, names the map that shows the answer.
     """
 
     id: str
@@ -106,6 +106,7 @@ class Asked:
     words: Mapping[str, str]
     paper: str = ""
     scale: Literal["weight", "change"] = "weight"
+    shaded_by: str = ""
     given: Mapping[str, Any] | None = field(default=None)
     place: Place | None = None
 
@@ -135,6 +136,7 @@ def payload(asked: Asked) -> dict[str, Any]:
         "hint": asked.hint,
         **layout,
         "scale": asked.scale,
+        "shaded_by": asked.shaded_by,
         "options": [asdict(option) for option in asked.options],
         "correct": sorted(question.correct),
         "near": sorted(question.near),

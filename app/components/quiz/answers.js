@@ -52,12 +52,18 @@ export const answerOf = (sheet, item) => sheet.answers[item.name] ?? { answer: n
 
 export const isRight = (sheet, item) => answerOf(sheet, item).answer === item.right;
 
-/* Per topic, in order, how many of its items are right: [topic, right, all]. */
+/* How many of the items have no answer, as words after a count of right ones; "" if all have one. */
+export function unanswered(sheet, items) {
+  const blank = items.filter((item) => answerOf(sheet, item).answer === null).length;
+  return blank ? `, ${blank} not answered` : "";
+}
+
+/* Per topic, in order, how many of its items are right: [topic, right, all, words about those without an answer]. */
 export function byTopic(sheet, items) {
   const topics = [...new Set(items.map(({ topic }) => topic))];
   return topics.map((topic) => {
     const own = items.filter((item) => item.topic === topic);
-    return [topic, own.filter((item) => isRight(sheet, item)).length, own.length];
+    return [topic, own.filter((item) => isRight(sheet, item)).length, own.length, unanswered(sheet, own)];
   });
 }
 

@@ -4,7 +4,7 @@ import { buttonOf, element, partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
 import { save } from "../shared/save.js";
 import { readTheme } from "../shared/theme.js";
-import { answerOf, answersAsCsv, byTopic, emptySheet, isRight, keepAnswers, readAnswers } from "./answers.js";
+import { answerOf, answersAsCsv, byTopic, emptySheet, isRight, keepAnswers, readAnswers, unanswered } from "./answers.js";
 import { mapOf } from "./map.js";
 
 const viewOf = mounts((parentElement, data) => {
@@ -159,9 +159,9 @@ function paintResult(test) {
   const { parts } = test;
   const [items, sheet] = [itemsOf(test), sheetOf(test)];
   const right = items.filter((item) => isRight(sheet, item)).length;
-  parts.score.textContent = `Form ${test.form}: ${right} of ${items.length} right`;
+  parts.score.textContent = `Form ${test.form}: ${right} of ${items.length} right${unanswered(sheet, items)}`;
   parts.topics.replaceChildren(
-    ...byTopic(sheet, items).map(([topic, good, all]) => element("li", "", `${topic}: ${good} of ${all}`)),
+    ...byTopic(sheet, items).map(([topic, good, all, blank]) => element("li", "", `${topic}: ${good} of ${all}${blank}`)),
   );
   parts.answers.replaceChildren(...items.map((item, place) => explained(test, item, place)));
 }

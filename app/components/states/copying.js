@@ -6,7 +6,7 @@ import { bold, element } from "../shared/dom.js";
 import { between, fixed, signed } from "../shared/numbers.js";
 import { rampStep, signedStep } from "../shared/theme.js";
 import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
-import { focusCell, placeOf, stateGrid } from "./grid.js";
+import { focusCell, placeOf, bringIntoView, stateGrid } from "./grid.js";
 import { listenToDragging } from "./dragging.js";
 import { saveGridsMenu } from "./saving.js";
 
@@ -62,6 +62,7 @@ export function showCopying(view) {
     cancel: () => pickUp(view, null),
   });
   sayPicked(view);
+  parts.main.querySelectorAll(".source, .goal").forEach(bringIntoView);
   parts.say.replaceChildren(...sentenceOf(view));
   showPictures(view);
 }
@@ -153,12 +154,17 @@ function sayPicked(view) {
     : `Drag a cell down, or press Enter on it and again where it goes. ${lens}`;
 }
 
+/* Words and, apart from them, the punctuation at their ends. */
+const wordsOf = (text) => text.match(/[.,;:!?\u2026]+(?=\s|$)|\S+?(?=[.,;:!?\u2026]*(?:\s|$))/gu) ?? [];
+
+const joined = (words) => words.join(" ").replace(/ (?=[.,;:!?\u2026])/gu, "");
+
 /** The runs of words that differ between two texts. @returns {{old: string, now: string}[]} */
 export function changesOf(before, after) {
-  const aligned = alignWords(before.split(" "), after.split(" "));
+  const [first, second] = [before, after].map(wordsOf), aligned = alignWords(first, second);
   const changes = aligned.before.length ? [{ old: [], now: [...aligned.before] }] : [];
   let open = aligned.before.length > 0;
-  before.split(" ").forEach((word, at) => {
+  first.forEach((word, at) => {
     const { words, isSame } = aligned.fates[at];
     if (!isSame && !open) changes.push({ old: [], now: [] });
     if (!isSame) {
@@ -171,7 +177,7 @@ export function changesOf(before, after) {
       open = true;
     }
   });
-  return changes.map(({ old, now }) => ({ old: old.join(" "), now: now.join(" ") }));
+  return changes.map(({ old, now }) => ({ old: joined(old), now: joined(now) }));
 }
 
 /** A text with the words bold that another version of it lacks. */
@@ -214,11 +220,13 @@ function resultOf({ data }) {
   };
   line(`${receiver.name} before`, element("bdi", "text before", receiver.translation));
   if (after !== null) line(`${receiver.name} with ${data.copy.head === undefined ? "the cell" : "the head"}`, changedText(receiver.translation, after), "now");
-  if (measure) line(data.way === "restore" ? "restored" : "lost", meterOf(measure));
+  if (measure) line(data.way === "restore" ? "restored" : "lost", meterOf(data));
   return box;
 }
 
-function meterOf({ share, own, other, before, now }) {
+const LEAST_APART = 2; // nats, below which a share depends on little
+
+function meterOf({ measure: { share, own, other, before, now, goal }, donor: { name: A }, receiver: { name: B } }) {
   const box = element("div", "measure");
   const row = element("div", "meter-row");
   if (share === null) row.append(element("span", "", "not defined"));
@@ -229,13 +237,18 @@ function meterOf({ share, own, other, before, now }) {
     meter.append(filled);
     row.append(meter, element("b", "numbers", fixed(share, 2)));
   }
-  const difference = [element("i", "", other), " against ", element("i", "", own)];
+  const nats = (value) => signed(value, 2);
   const note = element("p", "note numbers");
-  if (share === null) note.append("The sentences differ by less than 0.5 nats: ", ...difference, ".");
-  else note.append("of the difference between the sentences: ", ...difference, `, ${signed(before, 1)} \u2192 ${signed(now, 1)} nats`);
+  note.append("Logit of ", element("i", "", other), " minus that of ", element("i", "", own), `, where the translations first differ: ${B} ${nats(before)}, with the copy ${nats(now)}, ${A} ${nats(goal)} nats.`);
   box.append(row, note);
+  if (share === null) note.append(` ${A} and ${B} are less than 0.5 nats apart.`);
+  else box.append(element("p", "note numbers", `(copy \u2212 ${B}) / (${A} \u2212 ${B}) = ${nats(now - before)} / ${nats(goal - before)}.${beyond(share, A)}${doubt(goal - before, A, B)}`));
   return box;
 }
+
+const beyond = (share, A) => (share > 1.005 ? ` Above 1: it overshoots ${A}.` : share < -0.005 ? ` Below 0: it moves away from ${A}.` : "");
+
+const doubt = (apart, A, B) => (Math.abs(apart) < LEAST_APART ? ` ${A} and ${B} are less than ${LEAST_APART} nats apart: the share is uncertain.` : "");
 
 /** Both pictures, once their numbers have come: each cell's share, and each head's. @param {StatesView} view */
 export function showPictures(view) {
@@ -247,6 +260,7 @@ export function showPictures(view) {
   const made = [...cellPicture(view, known.cells, layers), element("p", "note", cellsInWords(view, known.cells, layers))];
   for (const [kind, shares] of Object.entries(known.heads)) made.push(...headPicture(view, kind, shares));
   parts.more.replaceChildren(...made);
+  parts.more.querySelectorAll(".goal").forEach(bringIntoView);
 }
 
 /* A heading with the save menu of its grid, and the grid. */

@@ -35,8 +35,10 @@ export function stateGrid({ id, name, dir, corner = "", rows, columns, cells, pr
     const across = dir === "rtl" ? -step[1] : step[1];
     focusCell(grid, between(0, place[0] + step[0], rows.length - 1), between(0, place[1] + across, columns.length - 1));
   });
-  const scroll = element("div", "scroll");
+  const scroll = Object.assign(element("div", "scroll"), { dir });
   scroll.append(grid);
+  scroll.addEventListener("scroll", () => showCut(scroll));
+  new ResizeObserver(() => showCut(scroll)).observe(scroll);
   return scroll;
 }
 
@@ -48,6 +50,23 @@ function cellButton(id, { text, label, ground, opacity = 1, ink, looks }, row, c
   if (ground) button.style.background = opacity < 1 ? `color-mix(in srgb, ${ground} ${Math.round(100 * opacity)}%, var(--page))` : ground;
   if (ink) button.style.color = ink;
   return button;
+}
+
+/* A side beyond which there are more columns fades. In a text from right to left, `scrollLeft` is negative. */
+function showCut(scroll) {
+  const { scrollLeft, scrollWidth, clientWidth, dir } = scroll, gone = Math.abs(scrollLeft), left = scrollWidth - clientWidth - gone;
+  const [before, after] = dir === "rtl" ? [left, gone] : [gone, left];
+  scroll.classList.toggle("cut-left", before > 1);
+  scroll.classList.toggle("cut-right", after > 1);
+}
+
+const FADED = 36; // px, as in states.css
+
+/** Scroll a grid, not the page, until a cell is in view. */
+export function bringIntoView(cell) {
+  const scroll = cell.closest(".scroll"), [box, own, name] = [scroll, cell, scroll.querySelector(".corner")].map((part) => part.getBoundingClientRect());
+  const [from, to] = scroll.dir === "rtl" ? [box.left + FADED, name.left] : [name.right, box.right - FADED];
+  if (own.left < from || own.right > to) scroll.scrollLeft += (own.left + own.right - from - to) / 2;
 }
 
 /** The row and column of a cell, or null elsewhere. @returns {[number, number] | null} */

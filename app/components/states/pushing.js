@@ -3,7 +3,7 @@
 import { quoted, shortest } from "../shared/csv.js";
 import { buttonOf, bold, element, fillSelect } from "../shared/dom.js";
 import { percent, fixed } from "../shared/numbers.js";
-import { drawDot, drawLevel, drawNote, drawPath, drawText, prepareCanvas, roundTicks, sizeCanvas } from "../shared/plot.js";
+import { cutLabel, drawDot, drawLevel, drawNote, drawPath, drawText, fontOf, prepareCanvas, roundTicks, sizeCanvas } from "../shared/plot.js";
 import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
 import { changedText, layerNames } from "./copying.js";
 import { saveMenu } from "./saving.js";
@@ -87,7 +87,9 @@ function controlsOf(view, ask) {
 
 const strengthInWords = ({ curve, push }, at) => `${fixed(curve.strengths[at], 0)}: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}`;
 
-const PLOT = { left: 44, top: 12, foot: 42, right: 92, height: 270 };
+const PLOT = { left: 44, top: 12, foot: 42, height: 270 };
+
+const LABEL = 15; // px, the height of a line's name
 
 function curveOf(view) {
   const canvas = element("canvas", "curve");
@@ -127,28 +129,44 @@ export function drawCurve(view) {
 /** @param {Drawing} context @param {StatesView} view */
 function paintCurve(context, { theme, data, strength: chosen }, width) {
   const { curve, push } = data;
-  const { left, top, foot, right, height } = PLOT;
-  const [across, down] = [width - left - right, height - top - foot];
+  const { left, top, foot, height } = PLOT;
   const last = curve.strengths.at(-1);
-  const highest = Math.max(...curve.old, ...curve.new, ...curve.random.flat(), 0.01);
+  const middle = (lines) => lines.map((line) => line.at(-1)).toSorted((a, b) => a - b)[lines.length >> 1];
+  const ends = [
+    [middle(curve.random), `${push.old.text}, random`, "ink2", 400], [middle(curve.random_new), `${push.new.text}, random`, "wrong", 400],
+    [curve.old.at(-1), push.old.text, "ink", 650], [curve.new.at(-1), push.new.text, "wrong", 650],
+  ];
+  context.font = fontOf(theme, 13, 650);
+  const room = Math.min(0.4 * width, Math.max(...ends.map(([, text]) => context.measureText(text).width)) + 2);
+  const [across, down] = [width - left - room - 8, height - top - foot];
+  const highest = topOf(Math.max(...curve.old, ...curve.new, ...curve.random.flat(), ...curve.random_new.flat(), 0.01));
   const x = (strength) => left + (strength / last) * across;
   const y = (share) => top + (1 - share / highest) * down;
   for (const share of roundTicks(0, highest)) drawLevel(context, theme, percent(share), y(share), left, across, 8);
   for (const strength of roundTicks(0, last)) drawNote(context, theme, fixed(strength, 0), x(strength), height - foot + 14, "center");
   drawNote(context, theme, `strength of the push; length of the state itself: ${fixed(push.length, 0)}`, left, height - 10);
   const line = (values) => values.map((share, at) => [x(curve.strengths[at]), y(share)]);
-  drawPath(context, theme.line, 1.5, ...curve.random.map(line));
+  context.globalAlpha = 0.3;
+  drawPath(context, theme.ink3, 1, ...curve.random.map(line));
+  drawPath(context, theme.wrong, 1, ...curve.random_new.map(line));
+  context.globalAlpha = 1;
   drawPath(context, theme.ink3, 1, [[x(curve.strengths[chosen]), top], [x(curve.strengths[chosen]), top + down]]);
-  const ends = [[curve.random[0].at(-1), `${push.old.text}, random`, "ink2", 400], [curve.old.at(-1), push.old.text, "ink", 650], [curve.new.at(-1), push.new.text, "wrong", 650]];
   for (const [values, colour] of [[curve.old, theme.ink], [curve.new, theme.wrong]]) {
     drawPath(context, colour, 2.2, line(values));
     drawDot(context, theme, colour, x(curve.strengths[chosen]), y(values[chosen]), 4);
   }
   let least = -Infinity; // labels from top to bottom, one line apart
-  for (const [share, text, colour, weight] of ends.toSorted((a, b) => b[0] - a[0])) {
-    least = Math.max(y(share), least + 15);
-    drawText(context, theme, text, left + across + 8, Math.min(least, height - foot + 14), { size: 13, weight, colour });
-  }
+  ends.toSorted((a, b) => b[0] - a[0]).forEach(([share, text, colour, weight], place) => {
+    least = Math.max(Math.min(y(share), top + down + 6 - (ends.length - 1 - place) * LABEL), least + LABEL);
+    context.font = fontOf(theme, 13, weight);
+    drawText(context, theme, cutLabel(context, text, room), left + across + 8, least, { size: 13, weight, colour });
+  });
+}
+
+/* The tick at or above the highest share, at most 1. */
+function topOf(highest) {
+  const [, step] = roundTicks(0, highest);
+  return Math.min(1, Math.ceil(highest / step - 1e-9) * step);
 }
 
 function translationsOf(data) {
@@ -160,11 +178,12 @@ function translationsOf(data) {
     return box;
   };
   const flips = curve.random.filter((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share)).length;
+  const most = Math.max(...curve.random_new.map((line) => line[at]));
   return [
     part("not pushed", element("bdi", "text before", before)),
-    part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}`, changedText(before, after)),
+    part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}, other words ${percent(Math.max(0, 1 - curve.old[at] - curve.new[at]))}`, changedText(before, after)),
     part("a random direction, same length", changedText(before, random)),
-    element("p", "note", `Direction: Jacobian lens. Pale: random directions; ${flips || "none"} of ${curve.random.length} ${flips > 1 ? "make" : "makes"} ${push.new.text} more probable, too.`),
+    element("p", "note", `Direction: Jacobian lens. Pale: ${curve.random.length} random directions of the same length. At strength ${fixed(push.strength, 0)}, ${push.new.text} has at most ${percent(most)} with them; at any strength, ${flips || "none"} of ${curve.random.length} ${flips > 1 ? "make" : "makes"} it more probable than ${push.old.text}.`),
   ];
 }
 
@@ -173,5 +192,5 @@ function saidPush({ push, problem, curve, typed }, tokens) {
   if (problem && (!push || typed !== null)) return [problem];
   const flip = curve.strengths.find((_, at) => curve.new[at] > curve.old[at]);
   const state = ["Push one state of ", element("i", "", tokenName(tokens[push.position])), " away from ", bold(push.old.text), ", towards ", bold(push.new.text), ": "];
-  return [...state, flip === undefined ? "at no strength shown is it more probable." : flip === 0 ? "it is more probable even without a push." : `near strength ${fixed(flip, 0)} it becomes more probable.`];
+  return [...state, ...(flip === undefined ? ["at no strength shown is it"] : flip === 0 ? ["even without a push it is"] : [`near strength ${fixed(flip, 0)} it becomes`]), " more probable than ", bold(push.old.text), "."];
 }

@@ -237,13 +237,11 @@ def show_bug(inspection: Inspection) -> None:
         seen = where_seen(inspection, bug)
         kind = choose_kind(seen)
     show_translations(inspection, bug)
-    show_maps(inspection, bug, kind, seen)
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
-    numbers, question = st.columns([3, 2], gap="large")
-    with question:
-        compared = ask_which(inspection, bug, healthy, broken)
-    with numbers, st.container(key="bug_numbers"):
+    show_maps(inspection, bug, kind, seen)
+    compared = ask_which(inspection, bug, healthy, broken)
+    with st.container(key="bug_numbers"):
         title = text("bugs", "page.numbers")
         if compared is None:  # the numbers give the answer away
             fold = st.expander(text("bugs", "page.hint"))

@@ -75,7 +75,6 @@ def question_about(
     shape = inspection.card.model
     values = written(here) | {f"{name}_healthy": value for name, value in written(healthy).items()}
     values["root"] = number(math.sqrt(shape.d_model / shape.num_heads), 2)
-    losses = text("bugs", "question.losses", loss=number(here.loss, 3))
     if len(alike) == 1:
         others = text("bugs", "question.unique")
     else:
@@ -93,11 +92,12 @@ def question_about(
         prompt=text("bugs", "question.prompt"),
         layout=Texts(),
         options=[
-            Option(names[one], names[one], names[one], number(every[one].loss, 3))
+            # A number of another mistake would answer the question about it.
+            Option(names[one], names[one], names[one])
             for one in options
         ],
         explanation=[text("bugs", f"bug.{bug}.what"), text("bugs", f"bug.{bug}.seen", **values)],
-        uncertain=f"{others} {losses}",
+        uncertain=others,
     )
 
 

@@ -34,7 +34,7 @@ def written(found: Symptoms) -> dict[str, str]:
         "same": number(found.same, 3) or NONE,
         "transposed": number(found.transposed, 3) or NONE,
         "position": str(found.position),
-        "tokens_read": f"{found.tokens_read} of {found.tokens_probed}",
+        "tokens_read": f"{found.tokens_read} of {found.tokens_probed} replaced",
     }
 
 

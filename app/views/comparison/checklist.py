@@ -60,14 +60,17 @@ def show_checklist(card: Card) -> None:
         show(
             checks_figure(lines, len(lines)),
             "checks_worst",
-            "Worst difference, in float64 unless stated. A bar must end before its limit. Run here "
-            f"at {done.at:%H:%M} on {done.at.day} {done.at:%B %Y}.",
+            "Worst difference, in float64 unless stated. A bar must end before its limit (why they "
+            "differ: “All comparisons”). Run here at "
+            f"{done.at:%H:%M} on {done.at.day} {done.at:%B %Y}.",
         )
     with every.popover("All comparisons", type="tertiary"), st.container(key="all_checks"):
         show_lines(sorted(lines, key=lambda check: check.passed))
         st.caption(
             f"They compare the two codes on {done.pairs} sentence pairs, with and without "
-            "padding; other inputs could still show a difference."
+            "padding; other inputs could still show a difference. The limit is wider in float32, "
+            "which keeps seven digits, and for key biases after training: their gradient is truly "
+            "zero, and Adam amplifies its rounding."
         )
 
 

@@ -1,8 +1,7 @@
 """Answers whether the scratch code trains as well: two networks of one recipe, BLEU and maps."""
 
-import math
-
 import streamlit as st
+from numpy.typing import NDArray
 
 from app import controls
 from app.figures import comparison
@@ -60,19 +59,31 @@ def scores_of(pair: tuple[Card, Card]) -> dict[str, list[list[float]]]:
     return scores
 
 
-def verdict(scores: dict[str, list[list[float]]]) -> str:
-    """Compare the largest difference in BLEU with half the width of one network's interval."""
+def verdict(scores: dict[str, list[list[float]]], names: tuple[str, str]) -> str:
+    """Say by how much the first network's BLEU is above or below the second's, corpus by corpus.
+
+    Overlapping intervals of two networks do not show that they are equal, so no line says so.
+    """
     if not scores:
         return "**Two networks, one recipe; their BLEU was not measured.**"
-    worst = max(abs(first[0] - second[0]) for first, second in scores.values())
-    halves = [(one[2] - one[1]) / 2 for of in scores.values() for one in of if len(one) > 1]
-    within = number(math.ceil(10 * worst) / 10, 1)
-    if not halves:
-        return f"**BLEU differs by at most {within}; no interval was measured.**"
-    half = number(min(halves), 1)
-    if worst <= min(halves):
-        return f"**BLEU differs by at most {within}, within one network's interval of ±{half}.**"
-    return f"**BLEU differs by {number(worst, 1)}, beyond one network's interval of ±{half}.**"
+    changes = [number(first[0] - second[0], 1, sign="+") for first, second in scores.values()]
+    return f"**BLEU, compared with {names[1]}: {', '.join(changes)}.**"
+
+
+def intervals_note(scores: dict[str, list[list[float]]], names: tuple[str, str]) -> str:
+    """Say which dot is whose, and what has an interval: a network's BLEU, never the difference."""
+    has_lines = any(len(one) > 1 for of in scores.values() for one in of)
+    return (
+        f"Filled: {names[0]}. Open: {names[1]}. "
+        + "Lines: each network’s own 95\u00a0% interval. " * has_lines
+        + "The differences have none, so equality is not shown."
+    )
+
+
+def agreement(first_QK: NDArray, second_QK: NDArray) -> str:
+    """Say in how many rows of two maps of the same tokens the largest weight is at the same key."""
+    same, rows = int((first_QK.argmax(-1) == second_QK.argmax(-1)).sum()), len(first_QK)
+    return f"In {same} of {rows} row{'s' * (rows > 1)}, both look most at the same token"
 
 
 def show_training(chosen: controls.Selection, card: Card, record: TranslationRecord) -> None:
@@ -92,7 +103,7 @@ def show_training(chosen: controls.Selection, card: Card, record: TranslationRec
     pair, names = (card, other), (CODE[card.architecture], CODE[other.architecture])
     scores = scores_of(pair)
     st.markdown(
-        f"##### {QUESTION} {verdict(scores)}",
+        f"##### {QUESTION} {verdict(scores, names)}",
         help=meaning("BLEU", "bootstrap", "head", "weight", "log-probability"),
     )
     left, right = st.columns([2, 3], gap="medium")
@@ -101,7 +112,7 @@ def show_training(chosen: controls.Selection, card: Card, record: TranslationRec
             show(
                 comparison.bleu_figure(scores, names),
                 "bleu_of_both",
-                f"Filled: {names[0]}. Open: {names[1]}. Lines: 95\u00a0% intervals.",
+                intervals_note(scores, names),
             )
     first, second = (Implementation(one) for one in pair)
     target = record.translation
@@ -117,9 +128,10 @@ def show_training(chosen: controls.Selection, card: Card, record: TranslationRec
         heads = [shown, matching.of(*shown)]
         numbers = [f"{layer + 1}.{head + 1}" for layer, head in heads]
         probabilities = " and ".join(number(one.log_prob, 2) for one in shared)
+        maps = [one.cross[at] for one, at in zip(shared, heads, strict=True)]
         show(
             comparison.pair_figure(shared, heads),
             "heads_of_both",
-            f"Both read the same words: head {numbers[0]} of {names[0]} and, most like it, head "
+            f"{agreement(*maps)}: head {numbers[0]} of {names[0]} and, matched with it, head "
             f"{numbers[1]} of {names[1]}. Log-probability of this translation: {probabilities}.",
         )

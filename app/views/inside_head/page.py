@@ -9,8 +9,7 @@ import streamlit as st
 
 import core
 from app import controls
-from app.components.question import Asked
-from app.figures.inside_head import scores_figure
+from app.figures.inside_head import row_figure
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import labels
@@ -23,7 +22,7 @@ from app.views.shared.figure import show
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.notebook import offer_notebook
 from app.views.shared.quality_warnings import show_quality_warnings
-from app.views.shared.question import open_with
+from app.views.shared.question import Outcome, open_with
 from app.views.shared.section import section
 from app.views.shared.what_if import note_unused_edits
 from core.analysis.inside_head import inside_head
@@ -81,7 +80,9 @@ with page:
         help=meaning("token", "layer", "embedding", "attention score"),
     )
     where = st.container()
-    note_unused_edits()
+    note_unused_edits(
+        "this page recomputes the weights that the network has by itself, before any edit."
+    )
     linked = address.requested("k") is not None
     follow_link(record)
     with st.container(horizontal=True):
@@ -102,10 +103,10 @@ with page:
     row = record.maps(kind)[layer, head, query]
     cells = record, kind, layer, head
 
-    def show_scores(_: Asked) -> None:
-        """Show the scores of the row, which the question is about."""
-        scores = scores_figure(inside.masked_K, inside.open_K, keys, int(row.argmax()))
-        show(scores, "pictured_head", text("head", "weighs.look"))
+    def show_scores(found: Outcome) -> None:
+        """Show the scores of the row, which the question is about; the weights are its answer."""
+        scores = row_figure(inside, keys, int(row.argmax()), found.shown)
+        show(scores, "pictured_head", text("head", f"weighs.look{'-shown' * found.shown}"))
 
     found = open_with(
         "head",

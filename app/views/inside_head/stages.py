@@ -229,7 +229,7 @@ def stages(
             rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^O",
             f"This head's {E} rows of Wᴼ turn z into {D} numbers. The parts of all {heads} heads "
             f"and the bias add up to the output of the attention. {_rank(lengths, inside.head)}",
-            f"length {number(lengths[inside.head], 2)}",
+            f"its part of the output, length {number(lengths[inside.head], 2)}",
             figures.output_figure(inside),
             f"All {D} numbers of each head's part, the bias and the output",
             lambda: {

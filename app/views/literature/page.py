@@ -13,7 +13,7 @@ from app.views.shared.choices import choose
 from app.views.shared.section import section
 from core.atlas.claims.board import Board, Row
 from core.atlas.claims.claim import FAILS, HOLDS, OPEN, in_brief
-from core.atlas.claims.literature import FAMILIES
+from core.atlas.claims.literature import DROP, FAMILIES
 from core.data.corpora import LANGUAGES
 
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
@@ -137,6 +137,12 @@ def show_rules(board: Board) -> None:
         "Intervals are 95 % intervals over sentences, unless the claim says otherwise. The "
         "networks differ in direction, code and training run at once, so their spread is only a "
         "rough guide to what each of these does."
+    )
+    st.caption(
+        "A threshold turns a claim’s words into a number: “most” into half; “more”, “less” or "
+        "“better” into no difference, 0; “a fifth”, or the paper’s own number, into just that. "
+        f"Where the words name no number, it is a convention: “almost no loss” is {DROP} BLEU, "
+        "“not much harm” is 1 BLEU."
     )
     gold = (
         f", and {origin.gold_sentences:,} sentences with manual alignments ({origin.gold})"

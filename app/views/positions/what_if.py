@@ -70,7 +70,7 @@ def show_reordering(inspection: Inspection) -> None:
     _show_maps(
         record,
         tokens,
-        order,
+        [place + 1 for place in order],
         (
             Map("The map, reordered", "reordered", "of the sentence as typed", result.moved_maps),
             Map("The map of the new order", "new order", "words reordered", result.new_maps),
@@ -117,7 +117,7 @@ def show_position_edits(inspection: Inspection) -> None:
     _show_maps(
         record,
         record.source,
-        range(len(record.source)),
+        range(1, len(record.source) + 1),
         (
             _map("before", result.before),
             _map("after", result.after),

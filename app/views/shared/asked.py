@@ -89,6 +89,11 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
                 second_share=percent(found.evidence[second]),
                 **place,
             ),
+            *(
+                [say("attends.tokens", tokens=count)]
+                if (count := sum(map(len, words))) > len(words)
+                else []
+            ),
             say("attends.even", words=len(words), even=percent(1 / len(words))),
         ],
         uncertain=_uncertain("head", "attends", found, names, f"{100 * questions.NEAR_SHARE:.0f}"),
@@ -138,6 +143,61 @@ def weighs(
     )
 
 
+def contributes(
+    record: TranslationRecord, place: tuple[str, int, int, int], q_E: Doubles, k_E: Doubles
+) -> Asked:
+    """Ask which dimension adds most to the score of a row and the key with most of its weight.
+
+    `place` is a kind, layer, head and query; `q_E` and `k_E` are the vectors of query and key.
+    Raises NotAskable.
+    """
+    say = partial(text, "tour")
+    kind, layer, head, query = place
+    queries, keys = axis_words(record, kind)
+    products_E = q_E * k_E
+    try:
+        found = questions.contributes(products_E)
+    except Unsettled as unsettled:
+        reason = _reason("tour", "contributes", unsettled, _two_places, query=queries[query])
+        raise NotAskable(reason) from None
+    names = [
+        say("contributes.option", q=_two_places(float(q_E[i])), k=_two_places(float(k_E[i])))
+        for i in cast("tuple[int, ...]", found.options)
+    ]
+    terms = [_signed(term) for term in found.evidence]
+    return asked_about(
+        "tour",
+        id=f"{record.id} contributes {kind}.{layer}.{head}.{query}",
+        question=found,
+        prompt=say(
+            "contributes.prompt",
+            query=queries[query],
+            key=keys[int(record.maps(kind)[layer, head, query].argmax())],
+            size=len(products_E),
+            shown=len(names),
+        ),
+        layout=Texts(),
+        options=[
+            Option(label=name, name=name, said=f"{name} = {term}", value=f"= {term}")
+            for name, term in zip(names, terms, strict=True)
+        ],
+        explanation=[
+            say("contributes.why"),
+            say(
+                "contributes.sum",
+                size=len(products_E),
+                sum=_signed(float(products_E.sum())),
+                best=terms[found.best],
+                raising=int((products_E > 0).sum()),
+            ),
+        ],
+        uncertain=_uncertain(
+            "tour", "contributes", found, names, f"{100 * questions.NEAR_PRODUCT:.0f}"
+        ),
+        place=Place(record, cast("Kind", kind), layer, head, query),
+    )
+
+
 def other_rows(
     record: TranslationRecord, kind: str, layer: int, head: int, first: int = 0
 ) -> Iterator[Candidate]:
@@ -179,7 +239,8 @@ def masked(record: TranslationRecord) -> Asked:
         found = questions.masked(record.mask("decoder"), part, part, record.decoder)
     except Unsettled as unsettled:
         raise NotAskable(_reason("masks", "masked", unsettled, str)) from None
-    fed = labels(record.target_in, 0)[: len(part)]
+    written, fed = (side[: len(part)] for side in axis_words(record, "decoder"))
+    heads = record.decoder.shape[0] * record.decoder.shape[1]
     prompt = "masked.prompt" if len(part) < length else "masked.prompt-all"
     weights = np.array(found.evidence)
     is_masked = np.isin(range(len(weights)), sorted(found.correct))
@@ -189,13 +250,14 @@ def masked(record: TranslationRecord) -> Asked:
         id=f"{record.id} masked",
         question=found,
         prompt=say(prompt, rows=len(part)),
-        layout=Grid(fed, fed, say("masked.row_title"), say("masked.column_title"), filled=True),
-        options=_cells(fed, fed, shades),
+        layout=Grid(written, fed, say("masked.row_title"), say("masked.column_title"), filled=True),
+        options=_cells(written, fed, shades),
+        shaded_by=say("masked.shades", heads=heads),
         explanation=[
             say("masked.why", masked=len(found.correct), cells=len(found.options)),
             say(
                 "masked.weights",
-                heads=record.decoder.shape[0] * record.decoder.shape[1],
+                heads=heads,
                 most=percent(float(weights[~is_masked].max())),
                 least=percent(float(weights[is_masked].max())),
             ),
@@ -428,11 +490,13 @@ def important_heads(
 ) -> Iterator[Candidate]:
     """Yield a question about the cross-attention heads for each word of the translation.
 
-    The word of `token`, if given, comes first, then the words by size of the largest effect.
+    The word of `token`, if given, comes first, then the words by size of the largest effect. The
+    word with the largest one comes last: the first page's next step has already answered it.
     """
     words = record.words("target")
     largest = [np.abs(effects.changes["cross"][..., list(w)].sum(-1)).max() for w in words]
-    order = np.argsort(-np.array(largest), kind="stable").tolist()
+    first, *order = np.argsort(-np.array(largest), kind="stable").tolist()
+    order.append(first)
     if token is not None:
         order.sort(key=lambda index: token not in words[index])
     for index in order:

@@ -80,7 +80,7 @@ def ask_for_inspection(show_sentence: bool = True) -> Inspection:
     if show_sentence:
         with st.container(key="lesson_sentence"):
             st.text(f"{normalise(record.source_text)}\n→ {record.translation}")
-    note_unused_edits()
+    note_unused_edits("each experiment makes its own edits, to a pass that has no others.")
     show_quality_warnings(record, controls.training_domain(card), chosen.source)
     return Inspection(card, record, chosen.decode, chosen.direction)
 

@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.components.map_row import map_row
-from app.components.map_row.payload import Map, MapRow, Opened, sides
+from app.components.map_row.payload import Map, MapRow, Opened
 from app.components.question import Asked, question
 from app.lessons.texts import text
 from app.look.markdown import plain
@@ -58,10 +58,13 @@ def ask(place: str, candidates: Iterable[Candidate]) -> Outcome:
     A candidate raises NotAskable if the sentence settles no answer; then the next one is asked, and
     one line says so. `place` names the box on its page.
     """
-    return _ask_in(st.container(key=f"question_{place}"), place, candidates)
+    return _ask_in(st.container(key=f"question_{place}"), place, candidates, expected=True)
 
 
-def _ask_in(box: DeltaGenerator, place: str, candidates: Iterable[Candidate]) -> Outcome:
+def _ask_in(
+    box: DeltaGenerator, place: str, candidates: Iterable[Candidate], expected: bool = False
+) -> Outcome:
+    """Ask in a box; `expected`: the learner has read what the first candidate asks about."""
     wanted = not in_lesson() and bool(session.saved_result(_SHOWN))
     with box:
         try:
@@ -69,7 +72,7 @@ def _ask_in(box: DeltaGenerator, place: str, candidates: Iterable[Candidate]) ->
         except NotAskable as problem:  # its numbers are being computed
             st.caption(plain(str(problem)))
             return Outcome(None, False, wanted)
-        if reason:
+        if reason and (expected or asked is None):
             found = "none" if asked is None else "instead"
             st.caption(plain(text("questions", f"page.{found}", reason=reason)))
         if asked is None:
@@ -103,14 +106,16 @@ def open_with(
     candidates: Iterable[Candidate],
     *,
     linked: bool = False,
-    pictures: Mapping[str, Callable[[Asked], None]] | None = None,
+    expected: bool = False,
+    pictures: Mapping[str, Callable[[Outcome], None]] | None = None,
 ) -> Outcome:
     """Ask the question that a page opens with.
 
     If a lesson's link opened the page, stop the page until the question is settled. If the link
     names what to look at (`linked`), show what answers the question. A presented page ends here: it
     shows the question and then the map that answers it, if there is one. `record` is the page's.
-    `pictures` draw what a question is about, by its name, where that is no map.
+    `expected`: the visitor chose what the first candidate asks about, so a line says if it cannot
+    be asked. `pictures` draw what a question is about, by its name, where that is no map.
     """
     if address.requested("lesson") == "0":
         address.pop("lesson")
@@ -126,7 +131,7 @@ def open_with(
     said, beside = _columns(candidates, {*_MAPPED, *pictures})
     with said:
         box = st.container(key=f"question_{place}")
-    found = _ask_in(box, place, candidates)
+    found = _ask_in(box, place, candidates, expected)
     if found.settled or in_lesson():
         with beside:
             _show_picture(place, found, pictures)
@@ -170,7 +175,7 @@ def _columns(
 
 
 def _show_picture(
-    place: str, found: Outcome, pictures: Mapping[str, Callable[[Asked], None]]
+    place: str, found: Outcome, pictures: Mapping[str, Callable[[Outcome], None]]
 ) -> None:
     """Show the picture that a question is about; its answer is covered until it may be shown.
 
@@ -183,7 +188,7 @@ def _show_picture(
         return
     asks = asked.question.name
     if asks in pictures:
-        pictures[asks](asked)
+        pictures[asks](found)
     if asks not in _MAPPED:
         return
     row_asked = at.query if asks == "attends" else None
@@ -198,20 +203,17 @@ def _show_picture(
     row = MapRow(
         kind.capitalize(),
         range(len(record.maps(kind))),
-        *(
-            sides(record.source, range(len(record.source)), record.source_language)
-            if asks == "order"  # numbered by pos, which the page shows
-            else map_sides(record, kind)
-        ),
+        *map_sides(record, kind),
         maps,
         record.mask(kind),
         Opened(at.layer, at.head, turn, None),
         outlined=row_asked if found.shown else None,
-        covered=None if found.shown else row_asked,
+        covered=() if found.shown or row_asked is None else (row_asked,),
         sealed=in_lesson(),
         about=source_of(record),
     )
-    map_row(row, key=f"pictured_{place}")
+    with st.container(key="pictured_pair" if len(maps) > 1 else None):  # see the style sheet
+        map_row(row, key=f"pictured_{place}")
 
 
 def _present(

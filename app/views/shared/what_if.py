@@ -94,13 +94,10 @@ def show_edits(edits: Edits | None, problems: list[str], record: TranslationReco
         st.button("Remove all edits", key="remove_edits", on_click=edit, args=("",))
 
 
-def note_unused_edits() -> None:
-    """On a page that ignores the visitor's edits, say so if there are any."""
+def note_unused_edits(why: str) -> None:
+    """On a page that ignores the visitor's edits, say so if there are any, and `why`."""
     if session.get(_EDITS) or address.requested(_EDITS):
-        st.caption(
-            "The edits made on the page Translate are not applied here: all numbers are those of "
-            "the pass without them."
-        )
+        st.caption(f"The edits made on the page Translate are not applied here: {why}")
 
 
 def edit_by(request: Mapping[str, Any] | None) -> None:

@@ -214,6 +214,7 @@ def _measure(
         "own": label(receiver.target_out[t]),
         "before": low,
         "now": now,
+        "goal": high,
         "share": (now - low) / (high - low) if abs(high - low) >= MIN_DIFFERENCE else None,
     }
 

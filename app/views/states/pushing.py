@@ -101,16 +101,49 @@ def _ranks(card: Card, record: TranslationRecord) -> np.ndarray:
 
 
 def _opening(card: Card, record: TranslationRecord, other: TranslationRecord) -> Push | None:
-    """Return a push that turns a word into that of the other sentence, or into its rival."""
-    ranks = _ranks(card, record)
-    step = first_difference(record, other)
-    if step is None or not np.isfinite(ranks[:, step]).any():
-        step = int(ranks.min(axis=0).argmin())
-    position = int(ranks[:, step].argmin())
-    news = _suggested(card, record, other, step)
-    if not np.isfinite(ranks[position, step]) or not news:
-        return None
-    return Push("encoder", 0, position, record.target_out[step].id, news[0].id, 0.0)
+    """Return a push that turns a word into that of the other sentence, or into its rival.
+
+    Whole content words come first: that of the other sentence, then the best read ones.
+    """
+    ranks, target = _ranks(card, record), record.target_out
+    least = ranks.min(axis=0)
+    steps = [step for step in range(len(target) - 1) if np.isfinite(least[step])]
+    functions, known = _function_words(card), first_difference(record, other)
+
+    def order(step: int) -> tuple[bool, bool, bool, float]:
+        word = target[step]
+        return (
+            not _is_whole(word, target[step + 1]),
+            word.text.lower() in functions,
+            step != known,
+            float(least[step]),
+        )
+
+    for step in sorted(steps, key=order):
+        if news := _suggested(card, record, other, step):
+            position = int(ranks[:, step].argmin())
+            return Push("encoder", 0, position, target[step].id, news[0].id, 0.0)
+    return None
+
+
+def _function_words(card: Card) -> frozenset[str]:
+    """Return the function words of the target language, in lower case; none if there is no list."""
+    from core.text.function_words import function_words  # loads spaCy
+
+    try:
+        return results.run(None, function_words, card.target_language)
+    except ValueError:
+        return frozenset()
+
+
+def _is_whole(token: RecordToken, following: RecordToken) -> bool:
+    """Return whether a token is a word of at least three letters that the next one does not go on.
+
+    Punctuation may go on.
+    """
+    ends = following.special or following.starts_word or not following.text[:1].isalnum()
+    is_word = token.starts_word and not token.special and token.text.isalpha()
+    return is_word and len(token.text) > 2 and ends
 
 
 def _suggested(
@@ -118,21 +151,27 @@ def _suggested(
 ) -> list[RecordToken]:
     """Return words to push towards: that of the other sentence, and those used like the old one.
 
-    Other forms of the same word and words of the source are left out: both sides may share their
-    vocabulary.
+    They are whole words, and function words only for a function word. Other forms of the same word
+    and words of the source are left out: both sides may share their vocabulary.
     """
-    from core.experiments.push_curve import similar_ids  # loads torch
+    from core.experiments.push_curve import replacements  # loads torch
 
-    old = record.target_out[step]
-    similar = results.target_tokens(card, results.run(card, similar_ids, old.id))
+    old, functions = record.target_out[step], _function_words(card)
+    found = results.run_experiment(card, replacements, record, step)
+    words, after = (results.target_tokens(card, ids) for ids in zip(*found, strict=True))
     source = {token.text for token in record.source}
-    words = [t for t in similar if t.starts_word and t.text.isalpha() and len(t.text) > 2]
-    words = [t for t in words if t.text not in source]
+    pairs = [pair for pair in zip(words, after, strict=True) if pair[0].text not in source]
     if first_difference(record, other) == step:
-        first = other.target_out[step]
-        words = [first, *(word for word in words if word.id != first.id)]
-    stem = old.text.casefold()[:3]
-    return [t for t in words if not t.special and not t.text.casefold().startswith(stem)][:8]
+        first = other.target_out[step : step + 2]
+        pairs = [*([first] if len(first) == 2 else []), *pairs]
+    whole = {word.id: word for word, following in pairs if _is_whole(word, following)}
+    stem, is_function = old.text.casefold()[:3], old.text.lower() in functions
+    return [
+        word
+        for word in whole.values()
+        if not word.text.casefold().startswith(stem)
+        and (word.text.lower() in functions) == is_function
+    ][:8]
 
 
 def _chosen(

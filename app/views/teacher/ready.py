@@ -5,12 +5,16 @@ import streamlit as st
 from app import controls
 from app.export.picture import riddle
 from app.export.tour import Inspect, not_offline
+from app.export.worksheet import Sheet
 from app.look.markdown import plain
 from app.plan import Ready, ready
 from app.state import plans, results, session
 from app.stops import Stop
+from app.views.shared.asked import other_rows
+from app.views.shared.question import first_askable
 from app.views.teacher import draft
 from app.views.teacher.files import has_page, page_button, sheet_of, sheets, worksheet_button
+from app.views.tour.finders import find
 from core.record.record import TranslationRecord
 
 
@@ -49,8 +53,15 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
             st.code(plans.link(lesson.plan, chosen.link), language=None, wrap_lines=True)
         left_out = not_offline(lesson.plan, inspect)
         if has_page(card) and len(left_out) < len(stops):
-            lacks = plain(f"Without {'; '.join(left_out)}.") if left_out else ""
-            page_button("Offline file", lesson.plan, card, f"class_page_{lesson.name}", lacks)
+            kept = f": {len(stops) - len(left_out)} of {len(stops)} stops" if left_out else ""
+            lacks = f"Without {'; '.join(left_out)}. " if left_out else ""
+            page_button(
+                f"Offline file{kept}",
+                lesson.plan,
+                card,
+                f"class_page_{lesson.name}",
+                plain(f"{lacks}It asks no questions."),
+            )
         if found := sheets(lesson.plan, inspect)[0]:
             worksheet_button("Worksheet", found, card, f"class_worksheet_{lesson.name}")
         st.button(
@@ -70,4 +81,20 @@ def _picture(stop: Stop, inspect: Inspect) -> None:
         st.caption(plain(error), width=96)
         return
     where = shown.kind, shown.layer, shown.head
-    st.image(riddle(shown.record, *where, shown.rows, session.theme()), width=96)
+    st.image(riddle(shown.record, *where, asked_rows(stop, shown), session.theme()), width=96)
+
+
+def asked_rows(stop: Stop, sheet: Sheet) -> tuple[int, ...]:
+    """Return the rows that the stop covers until its question is answered; none: the whole map."""
+    if not stop.on_tour or stop.asks != "attends":
+        return ()
+    try:
+        shown = find(stop.find, sheet.record)
+    except LookupError:
+        return ()
+    if shown.query is not None:
+        return shown.covered(shown.query)
+    rows = other_rows(sheet.record, sheet.kind, sheet.layer, sheet.head, stop.first_row)
+    asked, _ = first_askable(rows)
+    query = None if asked is None or asked.place is None else asked.place.query
+    return () if query is None else (query,)

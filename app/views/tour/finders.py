@@ -14,7 +14,7 @@ from core.analysis import roles
 from core.analysis.attribution import source_words
 from core.kinds import Kind
 from core.record.record import TranslationRecord
-from core.record.words import is_punctuation
+from core.record.words import group_words, is_punctuation
 
 FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two tokens only
 
@@ -24,7 +24,8 @@ class Highlight:
     """What to show of a record: a head with its measured share, and a row to pin.
 
     `said` describes the map in plain text: the rows of a word and where each looks most. `rows` are
-    those that the stop is about, none if it is about all.
+    those that the stop is about, none if it is about all. `answering` are the rows that answer the
+    question about `query`: its own, and those of the same word or with the same words to look at.
     """
 
     kind: Kind
@@ -32,6 +33,11 @@ class Highlight:
     query: int | None = None
     said: str = ""
     rows: tuple[int, ...] = ()
+    answering: tuple[int, ...] = ()
+
+    def covered(self, query: int) -> tuple[int, ...]:
+        """Return the rows to hide while a question asks about the row of `query`."""
+        return self.answering if query == self.query and self.answering else (query,)
 
 
 def find(rule: Sequence[Any], record: TranslationRecord) -> Highlight:
@@ -107,8 +113,16 @@ def _cross(record: TranslationRecord, cells: Cells) -> Highlight:
         f"“{read[best[row]]}”, token {best[row] + 1} of {len(read)}"
         for row, _ in cells
     ]
+    query, asked = cells[-1]
+    alike = [row for row, keys in cells if keys == asked]
+    words = group_words(record.target_out)
     return Highlight(
-        "cross", head, cells[-1][0], "; ".join(rows) + ".", tuple(row for row, _ in cells)
+        "cross",
+        head,
+        query,
+        "; ".join(rows) + ".",
+        tuple(row for row, _ in cells),
+        tuple(i for row in alike for word in words if row in word for i in word if i >= row),
     )
 
 

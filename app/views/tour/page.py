@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 import streamlit as st
 
@@ -26,7 +27,7 @@ from app.views.shared.presented import show_still
 from app.views.shared.quality_warnings import show_certainty
 from app.views.shared.question import ask, first_askable, turn_if_right
 from app.views.tour.finders import Highlight, find, measured, taught, tokens_in_words
-from app.views.tour.trials import show_trial
+from app.views.tour.trials import Bench, show_trial, vectors_of
 from core.checkpoint.folder import Card
 from core.kinds import KINDS
 from core.record.edits import OFF, Edits
@@ -73,30 +74,33 @@ def row_of(
 ) -> MapRow:
     """Return the map that a stop shows; other heads can be chosen.
 
-    The row that a question is about is covered until it is settled, and then outlined. Until a
-    question about the mask is settled, masked cells look like cells without weight. `after` names a
+    The row that a question is about is covered until it is settled, with all that answer it, and
+    then outlined. Until a question about the mask is settled, the encoder's map is shown: it has no
+    masked cells, whose zeros would answer the question even without hatching. `after` names a
     change and is its pass of the same translation, shown beside the map once it is settled.
     """
     query = asked_row(question)
-    asks_masks = question is not None and question.question.name == "masked"
-    layers, heads = record.maps(shown.kind).shape[:2]
+    asks_masks = question is not None and question.question.name == "masked" and not settled
+    kind = "encoder" if asks_masks else shown.kind
     name = "The map" if after is None else text("tour", f"page.{_BEFORE[after[0]]}")
+    if asks_masks:
+        name = text("questions", "page.masked")
     note = text("tour", "page.outlined") if settled and query is not None else ""
-    maps = [Map(name, "weight", note, record.maps(shown.kind))]
+    maps = [Map(name, "weight", note, record.maps(kind))]
     if after is not None and settled:
-        changed, kind = after[1], shown.kind
+        changed = after[1]
         name = text("tour", f"page.{after[0]}")
         maps.append(Map(name, "after", "", changed.maps(kind), mask=changed.mask(kind)))
-    turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
+    turn = int(sha256(f"{record.id} {kind} {shown.head}".encode()).hexdigest()[:8], 16)
     return MapRow(
-        shown.kind.capitalize(),
-        range(layers),
-        *map_sides(record, shown.kind),
+        kind.capitalize(),
+        range(len(record.maps(kind))),
+        *map_sides(record, kind),
         maps,
-        None if asks_masks and not settled else record.mask(shown.kind),
+        record.mask(kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
         outlined=query if settled else None,
-        covered=None if settled else query,
+        covered=() if settled or query is None else shown.covered(query),
         about=source_of(record),
     )
 
@@ -158,7 +162,7 @@ def questions(
         return made
 
     if stop.asks != "attends":
-        yield here(partial(_own_question, stop, chosen, record))
+        yield here(partial(_own_question, stop, chosen, record, shown))
     if shown is None:
         yield from map(here, asked.cross_attention(record))
         return
@@ -180,7 +184,9 @@ def texts_of(stop: Stop, record: TranslationRecord) -> str:
     return ""
 
 
-def _own_question(stop: Stop, chosen: controls.Selection, record: TranslationRecord) -> Asked:
+def _own_question(
+    stop: Stop, chosen: controls.Selection, record: TranslationRecord, shown: Highlight | None
+) -> Asked:
     """Return a stop's own question. Raises NotAskable."""
     name = stop.asks
     if name == "masked":
@@ -190,6 +196,12 @@ def _own_question(stop: Stop, chosen: controls.Selection, record: TranslationRec
     try:
         if name == "wins":
             return asked.wins(record, results.search_tree(card, source, controls.SEARCHES["beam"]))
+        if name == "contributes":
+            if shown is None or shown.query is None:
+                raise asked.NotAskable(text("tour", "contributes.missing"))
+            inside, key = vectors_of(Bench(card), record, shown)
+            at = shown.kind, shown.head.layer, shown.head.head, shown.query
+            return asked.contributes(record, at, inside.q_E, inside.k_KE[key])
         if name == "fetches":
             clean = results.inspect(card, stop.trial[1], decode=chosen.decode)
             found = results.patched(card, clean, record)
@@ -232,7 +244,9 @@ if not stops:
 address.initialise("stop", range(1, len(stops) + 1), 1)
 number = session.get("stop") - 1
 stop = stops[number]
-address.write({"stop": number + 1}, "stop", entry=address.VIEW)
+in_plan, presenting = plans.at_tour_stop(), plans.presenting()
+# In a plan, `at` makes the entry of the browser's history.
+address.write({"stop": number + 1}, "stop", entry=None if in_plan else address.VIEW)
 try:
     record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
 except ValueError as error:  # InputError, CheckpointError: one user-facing line
@@ -252,10 +266,8 @@ except LookupError as missing:
     at, row = address.initial_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
-in_plan, presenting = plans.at_tour_stop(), plans.presenting()
-teaches = stop.teaches and result is not None and result.query is not None
-if in_plan and presenting:  # there the teacher teaches, and the class predicts
-    teaches = False
+# In a plan the teacher teaches, and the class predicts.
+teaches = stop.teaches and result is not None and result.query is not None and not in_plan
 question = None
 if presenting and not teaches:
     question = first_askable(questions(chosen, record, number, result))[0]

@@ -26,7 +26,7 @@ from core.record.edits import OFF, Edits
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:
-    from core.analysis.inside_head import Site
+    from core.analysis.inside_head import InsideHead, Site
     from core.frozen import Doubles
 
 Head = tuple[int, int]
@@ -124,6 +124,14 @@ def without_mask(
     )
 
 
+def vectors_of(bench: Bench, record: TranslationRecord, shown: Highlight) -> tuple[InsideHead, int]:
+    """Return the steps of a stop's row, and the key with most of its weight."""
+    head, query = shown.head, shown.query
+    assert query is not None
+    inside = inside_head(bench.site(record, shown.kind, head.layer), head.head, query)
+    return inside, int(np.argmax(inside.weights_K))
+
+
 def two_vectors(
     bench: Bench, record: TranslationRecord, shown: Highlight | None
 ) -> tuple[str, ...]:
@@ -131,9 +139,8 @@ def two_vectors(
     if shown is None or shown.query is None:
         return ()
     head, query = shown.head, shown.query
-    inside = inside_head(bench.site(record, shown.kind, head.layer), head.head, query)
-    order = np.argsort(-inside.weights_K, kind="stable")
-    key, second = int(order[0]), int(order[1])
+    inside, key = vectors_of(bench, record, shown)
+    second = int(np.argsort(-inside.weights_K, kind="stable")[1])
     read, produced = labels(record.source, 1), labels(record.target_out, 1)
     size = len(inside.q_E)
     return (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -84,8 +86,8 @@ def start_or_pause(training: Training) -> None:
 
 def one_step(training: Training) -> None:
     """Take one step, and measure it."""
-    with training.lock, small_runs.place():
-        training.take_step()
+    training.advance(0)
+    with training.lock:
         training.measure()
 
 
@@ -176,8 +178,8 @@ def show(training: Training, at: int) -> None:
     settings = plain(described(history.run.config))
     with st.container(gap="xxsmall"):
         st.markdown(lead(training, history), help=meaning("head", "weight", "cross-attention"))
-        if training.problem:
-            st.error(plain(training.problem))
+        if said := training.problem or training.refused:
+            st.error(plain(said))
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(written(history.shown()))
             st.space("stretch")
@@ -203,13 +205,7 @@ def live(training: Training, at: int) -> None:
         show(training, at)
     if not training.running:
         return
-    try:
-        with training.lock, small_runs.place():
-            training.advance(TRAIN_S, waiting.raise_if_cancelled)
-    except ValueError as error:
-        training.running = False
-        st.error(plain(error))
-        return
+    training.advance(TRAIN_S, waiting.raise_if_cancelled)
     if not training.running:
         st.rerun()
 
@@ -228,8 +224,11 @@ def choose_example(training: Training) -> None:
     )
     wanted = held.get(typed) or Example(typed or training.histories[0].example.source, "")
     if wanted.source != training.histories[0].example.source:
-        for history in training.histories:
-            history.watch(wanted)
+        try:
+            for history in training.histories:
+                history.watch(wanted)
+        except ValueError as error:
+            st.error(plain(error))
 
 
 def open_everywhere(training: Training, at: int) -> None:
@@ -260,6 +259,7 @@ def open_everywhere(training: Training, at: int) -> None:
                 except ValueError as error:
                     st.error(plain(error))
                 else:
+                    session.put("direction", card.direction)
                     session.put("model", models.model_name(card))
                     st.caption("It is now in the list of models on all pages.")
 
@@ -277,7 +277,13 @@ def keep(history: History) -> models.Card:
 
 
 def _zipped(history: History) -> bytes:
-    return small_runs.as_zip(keep(history).folder)
+    from core.device import device_label
+    from core.small.checkpoint import save
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / history.run.examples.task
+        save(history, folder, device_label("cpu"))
+        return small_runs.as_zip(folder)
 
 
 st.title("Train one here")

@@ -46,13 +46,13 @@ def lead(training: Training, history: History) -> str:
     if parts and not found:
         said.append(say("lead.none"))
     if not history.run.examples.is_held_out:
-        said.append(say("lead.same"))
+        said.append(say("lead.same", few=history.run.examples.FEW))
     return " ".join(said)
 
 
 def written(shown: Shown) -> str:
     """Say what the network writes for the example now."""
-    key = "right" if shown.is_right else "wrong"
+    key = "own" if not shown.target else "right" if shown.is_right else "wrong"
     fields = {"source": shown.source, "written": shown.written or "…", "target": shown.target}
     return say(f"written.{key}", **{name: plain(value) for name, value in fields.items()})
 

@@ -23,7 +23,7 @@ from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from app.views.shared.progress_bar import ProgressBar
-from app.views.shared.question import covered, in_lesson
+from app.views.shared.question import Outcome, covered, in_lesson
 from app.views.why.cost import count_heads
 from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
@@ -78,9 +78,9 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
     yield from asked.cross_attention(inspection.record)
 
 
-def show_looks(question: Asked) -> None:
+def show_looks(found: Outcome) -> None:
     """Show where each head looks in the row that a question is about."""
-    at = question.place
+    at = found.asked.place if found.asked else None
     assert at is not None and at.query is not None
     word = labels(at.record.target_out, 1)[at.query]
     look = text("why", "matters.look", word=word)

@@ -41,7 +41,14 @@ with page:
     record = inspection.record
     linked = address.requested("why_for") is not None
     pictures = {"matters": show_looks}
-    found = open_with("why", record, questions(inspection), linked=linked, pictures=pictures)
+    found = open_with(
+        "why",
+        record,
+        questions(inspection),
+        linked=linked,
+        expected=session.get("why_for") is not None,
+        pictures=pictures,
+    )
 
 st.subheader(
     "Which head matters here?", help=meaning("head", "ablation", "nats", "log-probability")
