@@ -44,7 +44,7 @@ def test_a_benchmark_is_found_by_name(monkeypatch, tmp_path):
     benchmark.run(benchmark.parser().parse_args(arguments))
     report = json.loads(file.read_text())
     assert report["rows"] == [row, row] and set(report["versions"]) == {"torch", "numpy"}
-    known = "capture, decode, nothing, scale, shards, train, why"
+    known = "capture, decode, nothing, scale, shards, small, train, why"
     with pytest.raises(ValueError, match=f"unknown benchmark 'page': choose from {known}"):
         benchmark.run(benchmark.parser().parse_args(["page"]))
     assert set(groups) == {"headlight.benchmarks"}

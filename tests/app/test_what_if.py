@@ -336,7 +336,7 @@ def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, t
     both_show(quantity="norms", kind="decoder", head="2")  # the link is for both
     left.locator(".thumbnail[data-l='1'][data-h='3']").click()
     left.locator("[data-kind-option=encoder]").click()
-    left.locator("[data-part=source] button >> nth=2").click()
+    left.locator("[data-part=source] button.token >> nth=2").click()
     both_show(kind="encoder", layer="1", head="3", query="2")
     one_scale(SENTENCE, other)
     for name in ("rollout", "weights"):
