@@ -28,7 +28,7 @@ from app.examples import examples, minimal_pairs, opening
 from app.export.page import INCOMPLETE, checksum
 from app.export.rounding import measured_rounding
 from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
-from app.export.weights import pack
+from app.export.weights import pack, tokenizer_of_page
 from app.lessons.texts import table
 from app.look.certainty import certainty_of, lines
 from app.look.glossary import TERMS
@@ -39,6 +39,7 @@ from core.analysis.quality_warnings import FUNCTION_WORDS
 from core.checkpoint.folder import Card, read_card
 from core.command import Parser, main, refuse_unwritable
 from core.data.corpora import LANGUAGES, about
+from core.data.tasks import TASKS
 from core.files import write_atomic
 from core.record.record import TranslationRecord
 
@@ -168,10 +169,10 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
     parts = markup()
     script = _script(_COMPONENTS / "offline/main.js")
     script = f'(() => {{\n"use strict";\n{script}\nopenPage();\n}})();'
-    lessons, states = (
+    lessons, states, train = (
         f'(() => {{\n"use strict";\n{_script(_COMPONENTS / f"offline/{name}.js")}\n'
         f"window.headlight.add{name.title()}(mount{name.title()});\n}})();"
-        for name in ("lessons", "states")
+        for name in ("lessons", "states", "train")
     )
     precision = "int8" if int8 else "fp16"
     texts = {
@@ -179,6 +180,8 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         "function-words": _json({name: " ".join(sorted(w)) for name, w in FUNCTION_WORDS.items()}),
         "lesson-tables": _json({lesson: table(lesson) for lesson in ("masks", "positions")}),
         "worker": _script(_COMPONENTS / "offline/worker.js"),
+        "train-table": _json(table("train") | {"tasks": _tasks()}),
+        "train-worker": _script(_COMPONENTS / "offline/train_worker.js"),
     }
     weights = {
         f"weights-{network.card.direction}": base64.b64encode(
@@ -192,7 +195,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         f'<script type="text/plain" id="{name}">{text}</script>' for name, text in weights.items()
     )
     return Template(read(_HERE / "offline.html").rstrip()).substitute(
-        policy=_policy(script, lessons, states, last),
+        policy=_policy(script, lessons, states, train, last),
         incomplete=INCOMPLETE,
         css=_without_end("\n".join([colours(), parts.css, *map(read, _STYLES)])),
         logo=read(_HERE.parent / "logo.svg").strip(),
@@ -209,6 +212,10 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         lesson_script=lessons,
         states_files=_files(":is(.state-page, .states)", "states/states", "offline/states_page"),
         states_script=states,
+        train_table=texts["train-table"],
+        train_worker=texts["train-worker"],
+        train_files=_train_files(),
+        train_script=train,
         other_weights="\n".join(others),
         last_script=last,
     )
@@ -230,6 +237,30 @@ def _files(where: str, component: str, page: str) -> str:
     css = [palette(where), *map(read, (files[0].with_suffix(".css"), _LESSON_STYLE))]
     html = "\n".join(read(file.with_suffix(".html")) for file in reversed(files))
     return f"<style>{_without_end(chr(10).join(css))}</style>{html}"
+
+
+def _train_files() -> str:
+    """Return the style and markup of *Train one here*, for a shadow tree."""
+    explorer, where = markup(), ":is(.state-page, .training)"
+    styles = _COMPONENTS / "training/training.css", _LESSON_STYLE
+    css = "\n".join([explorer.css, palette(where), *map(read, styles)])
+    html = read(_COMPONENTS / "training/training.html").replace("{{explorer}}", explorer.html, 1)
+    page = read(_COMPONENTS / "offline/train_page.html")
+    return f"<style>{_without_end(css)}</style>{page}\n{html}"
+
+
+@cache
+def _tasks() -> dict[str, dict[str, Any]]:
+    """Return the vocabulary and the languages of each generated task."""
+    from core.small.examples import Examples  # imports torch
+
+    return {
+        task: {
+            "tokenizer": tokenizer_of_page(examples.tokenizer.to_json()),
+            "languages": [LANGUAGES[side] for side in examples.sides],
+        }
+        for task, examples in ((task, Examples(task)) for task in TASKS)
+    }
 
 
 def _policy(*scripts: str) -> str:
@@ -286,7 +317,7 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What runs here",
             [
-                "Tokens, search, attention, edits and checks are computed in this tab. "
+                "Tokens, search, attention, edits, checks and trainings are computed in this tab. "
                 '<span data-page="products"></span>'
             ],
         ),
@@ -294,7 +325,8 @@ def _about(networks: Sequence[Network]) -> str:
             "What needs the app",
             [
                 "Only Python computes Shapley values and the page Ask why, the search tree, trials "
-                "of the tour, and the comparison with torch.nn.Transformer."
+                "of the tour, trainings on your own pairs, and the comparison with "
+                "torch.nn.Transformer."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),

@@ -5,8 +5,8 @@ follow, most of them in tables. A table `rules`, of the lesson or of one of its 
 is no text: thresholds, verdicts, edits and sentences. A translation would be a folder beside `en`
 with the same files, keys and placeholders, without rules.
 
-The offline page gets the lessons on masks and positions as `table` returns them and reads them
-with `app/components/offline/lesson_table.js`.
+The offline page gets the lessons on masks, positions and training as `table` returns them and reads
+them with `app/components/offline/lesson_table.js`.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_both_editions_give_the_same_verdict(reader: Page, lesson: str, rule: st
     values = sorted([-1.0, 0.0, 1.0, *limits, *(x + e for x in limits for e in (-1e-9, 1e-9))])
     expected = [names[sum(value > limit for limit in limits)] for value in values]
     assert [texts.verdict(lesson, rule, value) for value in values] == expected
-    said = "([table, rule, values]) => values.map((value) => verdictOf(table.rules[rule], value))"
+    said = "([table, rule, values]) => values.map((value) => verdictIn(table.rules[rule], value))"
     assert reader.evaluate(said, [texts.table(lesson), rule, values]) == expected
 
 

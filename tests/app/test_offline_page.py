@@ -38,6 +38,9 @@ from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
 from core.record.edits import Donor, EditError, Edits
 from core.record.record import TranslationRecord
+from core.small.examples import Examples
+from core.small.history import History
+from core.small.run import SmallConfig, SmallRun
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
 from tests.app.conftest import opened_offline
@@ -693,6 +696,48 @@ def test_states_are_copied_and_pushed(visit, inspect):
 def copied_text(donor: TranslationRecord, copy: str) -> str:
     """Return a copy from a record's pass as a text form."""
     return f"{Edits(donor=Donor.of(donor)).to_text()}~{copy}"
+
+
+def test_a_network_is_trained_while_the_page_translates(visit, inspect):
+    small = {"train_layers": 1, "train_width": 32, "train_heads": 2, "train_seed": 3}
+    page = visit(source=SHORT, lesson="train", train_task="reversal", **small)
+    place = part(page, "train")
+    training, at = place.locator(".training[data-step]"), 0
+    for at in range(1, 11):
+        place.get_by_role("button", name="One step").click()
+        expect(training).to_have_attribute("data-step", str(at))
+    history = History(
+        SmallRun(Examples("reversal"), SmallConfig(layers=1, d_model=32, heads=2, seed=3))
+    )
+    for _ in range(at):
+        history.run.step()
+    history.add()
+    last, entropy = history.points[-1], history.snapshots().entropy["cross"][-1, 0, 0]
+    curves = training.locator(".lanes")
+    said = f"loss {last.loss:.2f} nats per token, right {percent(last.exact)}, "
+    said += f"entropy {percent(entropy)}, finds the letter {percent(float(last.shares[0, 0, 0]))}; "
+    said += "cross-attention, head 1.1"
+    expect(curves).to_have_attribute("aria-label", re.compile(re.escape(said)))
+
+    place.get_by_text("Change the network").click()
+    place.get_by_label("Train with a mistake").select_option("over_queries")
+    which = place.locator("[data-part=shown]")  # of two networks
+    expect(which).to_be_visible()
+    assert link(page)["train_bug"] == "over_queries"
+    place.get_by_role("button", name="Train", exact=True).click()
+    later = re.compile(r"[1-9]\d*")
+    expect(training).to_have_attribute("data-step", later)
+    found = page.evaluate("(text) => headlight.translate(text)", SHORT)
+    assert found["translation"] == inspect(SHORT).translation
+    before = training.get_attribute("data-step")
+    expect(training).not_to_have_attribute("data-step", before or "")
+    expect(place.get_by_role("button", name="Pause", exact=True)).to_be_enabled()
+    page.go_back()
+    expect(which).to_be_hidden()
+    assert "train_bug" not in link(page)
+    place.get_by_role("button", name="Back to the attention maps").click()
+    shown(page)
+    expect(explorer(page).first).to_be_visible()
 
 
 def test_actions_in_the_page_are_timed(visit):

@@ -16,18 +16,22 @@ import torch
 from playwright.sync_api import Page
 
 from app.components.assets import joined
+from app.components.training.payload import SmallCurves, payload
 from app.export.weights import tokenizer_of_page
 from core.data.batches import Batch, collate
 from core.data.tasks import TASKS
 from core.experiments.bugs import BUGS
 from core.kinds import KINDS
 from core.small.examples import Examples
+from core.small.history import History
 from core.small.run import SmallConfig, SmallRun
 from core.text.tokenizer import PAD
 from core.training.loss import Objective
+from tests.app.test_offline_payload import is_sent, unpacked
 
 TRAINING = Path(__file__).resolve().parents[2] / "app/components/network/training"
-SCRIPT = joined(TRAINING / "run.js", TRAINING.parent / "transformer.js")
+SCRIPT = joined(TRAINING / "run.js", TRAINING.parent / "transformer.js", TRAINING / "history.js")
+WORKER = joined(TRAINING.parents[1] / "offline/train_worker.js")
 GRADIENTS = 1e-9  # of the tensor's largest gradient
 
 # Functions that the tests call in the page; numbers travel as base64.
@@ -75,6 +79,31 @@ async function gradients(task, cases) {
     setWeights(run, numbersOf(weights));
     return { loss: run.gradients(collate(pairs)), gradients: doublesOf(joinedOf(run, "gradient")) };
   }));
+}
+
+/* Give the page's worker these messages, one after the other; return its last answer, the payload as base64. */
+async function told(script, messages) {
+  const worker = new Worker(URL.createObjectURL(new Blob([script])));
+  let answer = null;
+  for (const message of messages)
+    answer = await new Promise((resolve) => {
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.postMessage(message);
+    });
+  worker.terminate();
+  return { ...answer, payload: base64Of(answer.payload) };
+}
+
+/* The steps of a history's points while it is trained, with a point due at every `every`th step at first. */
+async function thinned(task, config, steps, every) {
+  const history = new History(await makeRun(examplesOf.get(task), config));
+  history.every = every;
+  for (let step = 0; step < steps; step++) {
+    history.run.step();
+    if (step === 20) history.watch(history.run.examples.heldOut[1].source); // runs the weights of earlier points
+    history.add(step % 2 > 0);
+  }
+  return { steps: history.points.map(({ measured }) => measured.step), loss: history.last.loss };
 }
 """  # noqa: E501
 
@@ -218,3 +247,116 @@ def test_a_run_is_pythons(page, steps, config):
         np.testing.assert_allclose(numbers(mine, "<f8"), maps[kind].ravel(), atol=1e-5)
         if run.config.bug is None:
             np.testing.assert_allclose(numbers(stored, "<f8"), maps[kind].ravel(), atol=1e-5)
+
+
+def histories_of(own: Examples, configs: list[dict[str, Any]], steps: int) -> list[History]:
+    found = [History(SmallRun(own, SmallConfig(**config))) for config in configs]
+    for history in found:
+        for step in range(1, steps + 1):
+            history.run.step()
+            if step % 10 == 0 or step == steps:
+                history.add()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("task", "bug", "shown"),
+    [("dates", "no_causal_mask", 0), ("sorting", "unscaled", 0), ("sorting", "unscaled", 1)],
+)
+def test_the_worker_sends_what_the_app_draws(page, task, bug, shown):
+    """Of the network with the mistake or of the one without it, for a chosen example."""
+    own, steps = opened(page, task), 12
+    plain_config = {"d_model": 16, "layers": 1, "heads": 2, "warmup": 1, "seed": 2}
+    configs = [plain_config | {"bug": bug}, plain_config]
+    histories = histories_of(own, configs, steps)
+    history = histories[shown]
+    about = {"name": "a run", "languages": ["from", "to"]}
+    start = {"turn": 3, "task": task, "configs": configs, "names": ["changed", "healthy"]}
+    start |= {"tokenizer": tokenizer_of_page(own.tokenizer.to_json()), "about": about}
+    example = own.held.examples[3]
+    history.watch(example)
+    asked = [start | {"ask": "start"}, *[{"ask": "step"}] * steps]
+    asked += [{"ask": "watch", "source": example.source}, {"ask": "show", "shown": shown}]
+    found = page.evaluate("(ask) => told(...ask)", [WORKER, asked])
+    last, other = history.points[-1], histories[1 - shown]
+    assert (found["turn"], found["step"], found["counted"]) == (3, steps, steps)
+    assert found["exact"] == last.exact and found["source"] == example.source
+    assert found["written"] == history.shown().written
+    for part, best in enumerate(found["best"]):
+        assert (best["layer"], best["head"]) == last.best(part)[:2]
+        assert best["share"] == pytest.approx(last.best(part)[2], abs=1e-5)
+    for one, measured in zip(histories, found["measured"], strict=True):
+        assert measured["loss"] == pytest.approx(one.points[-1].loss, abs=1e-5)
+    quality = {
+        "title": "right",
+        "meaning": "Share of unseen examples that the network translates without a mistake, "
+        "counted every 10 steps.",
+        "values": [one.exact for one in history.points],
+        "share": True,
+    }
+    compared = {
+        "name": ("changed", "healthy")[1 - shown],
+        "loss": [one.loss for one in other.points],
+        "quality": [one.exact for one in other.points],
+    }
+    expected = payload(
+        history.snapshots(),
+        name="a run",
+        languages=("from", "to"),
+        opened={"sentence": 0, "step": None, "kind": "cross", "layer": 0, "head": 0},
+        small=SmallCurves(quality, history.measures(), history.found(), compared),
+    )
+    assert bool(expected["marks"]) == (task == "sorting" and not shown)
+    drawn_alike(unpacked(base64.b64decode(found["payload"])), expected)
+
+
+def drawn_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if name.startswith("maps_"):
+            mine, own = (np.frombuffer(one, "<f2").astype(float) for one in (found[name], value))
+            np.testing.assert_allclose(mine, own, atol=2**-11, err_msg=name)
+        elif name.startswith("measure_"):
+            mine, own = (np.frombuffer(one, "<f4") for one in (found[name], value))
+            np.testing.assert_allclose(mine, own, atol=5e-4, err_msg=name)
+        elif name == "sentences":
+            for side in ("source", "target_in", "target_out"):
+                kept = [{**token, "id": -1} for token in found[name][0][side]]
+                for token in kept:
+                    token["starts_word"] &= not token["special"]  # it is a word of its own
+                assert is_sent(kept, value[0][side]), side
+            assert found[name][0]["source_text"] == value[0]["source_text"]
+            assert found[name][0]["translation"] == value[0]["translation"]
+        else:
+            alike(found[name], value, name)
+
+
+def alike(found: Any, expected: Any, name: str) -> None:
+    """Compare nested values; numbers are compared to four decimals, as the app sends them."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), name
+        for key, value in expected.items():
+            alike(found[key], value, f"{name}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), (name, found, expected)
+        for mine, value in zip(found, expected, strict=True):
+            alike(mine, value, name)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=5e-4), name
+    else:
+        assert found == expected, name
+
+
+def test_points_are_thinned_out_as_in_python(page):
+    own, config = opened(page, "sorting"), {"d_model": 16, "layers": 1, "heads": 1}
+    (history,) = histories_of(own, [config], 0)
+    history.every = 1
+    for _ in range(43):
+        history.run.step()
+        if history.is_due():
+            history.add()
+    steps = [one.step for one in history.points]
+    assert len(steps) < 43
+    found = page.evaluate("(ask) => thinned(...ask)", ["sorting", config, 43, 1])
+    assert found["steps"] == [*steps, 43], "the last point may be one that is not due"
+    assert found["loss"] == pytest.approx(history.run.measure().loss, abs=1e-6)

@@ -1,6 +1,6 @@
-// Shows the lesson or the states that the page's link names, in place of the explorer.
+// Shows the lesson, the states or the training that the page's link names, in place of the explorer.
 
-const NAMES = ["masks", "positions", "copy", "push"];
+const NAMES = ["masks", "positions", "copy", "push", "train"];
 
 /**
  * @param {Record<string, any>} parts  the page's named elements
@@ -8,16 +8,17 @@ const NAMES = ["masks", "positions", "copy", "push"];
  * @param {() => Record<string, string>} page.link  the parameters of the page's link
  * @param {(name: string | null) => void} page.open  open a lesson, or none
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  see `mountLessons`
- * @param {object} page.states  what `mountStates` needs
+ * @param {{write: (changes: Record<string, any>) => void}} page.states  what `mountStates` needs
  * @returns {{isOpen: () => boolean, paint: () => Promise<void>, add: (mount: Function) => Promise<void>, addStates: (mount: Function) =>
- *   Promise<void>}} paint: show the lesson that the link names, or none; add, addStates: mount the lessons or the states, whose
- *   scripts come after the page's
+ *   Promise<void>, addTrain: (mount: Function) => Promise<void>}} paint: show the lesson that the link names, or none; add, addStates,
+ *   addTrain: mount the lessons, the states or the training, whose scripts come after the page's
  */
 export function lessonPlace(parts, { link, open, pass, states }) {
   const shows = [];
   const chosen = () => NAMES.find((name) => name === link().lesson) ?? null;
   const paint = async () => {
     document.body.classList.toggle("lesson", chosen() !== null);
+    document.body.classList.toggle("train", chosen() === "train");
     await Promise.all(shows.map((show) => show(chosen())));
   };
   for (const button of parts.lessons.querySelectorAll("[data-lesson]")) button.addEventListener("click", () => open(button.dataset.lesson));
@@ -26,13 +27,18 @@ export function lessonPlace(parts, { link, open, pass, states }) {
     return paint();
   };
   const filesOf = (id) => /** @type {HTMLTemplateElement} */ (document.getElementById(id)).content;
+  const textOf = (id) => document.getElementById(id).textContent;
   return {
     isOpen: () => chosen() !== null,
     paint,
     add: (mount) => {
-      const tables = JSON.parse(document.getElementById("lesson-tables").textContent);
+      const tables = JSON.parse(textOf("lesson-tables"));
       return added(mount, { place: parts.lesson, files: filesOf("lesson-files"), tables, pass, open });
     },
     addStates: (mount) => added(mount, { place: parts.states, files: filesOf("states-files"), link, open, ...states }),
+    addTrain: (mount) => {
+      const table = JSON.parse(textOf("train-table")), script = textOf("train-worker");
+      return added(mount, { place: parts.train, files: filesOf("train-files"), table, script, link, write: states.write, open });
+    },
   };
 }

@@ -15,7 +15,7 @@ export function filled(template, values) {
 }
 
 /** The first verdict whose limit is at least the value; the last has none. @param {[string, number?][]} verdicts @param {number} value */
-export const verdictOf = (verdicts, value) => verdicts.find(([, limit]) => limit === undefined || value <= limit)[0];
+export const verdictIn = (verdicts, value) => verdicts.find(([, limit]) => limit === undefined || value <= limit)[0];
 
 /** The function that returns a lesson's text by its dotted key, filled in. @param {LessonTable} table */
 export function textsOf({ texts }) {

@@ -269,8 +269,8 @@ export function openPage() {
   const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
-   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` and `addStates` are for the page's next
-   * scripts, `confirm` for its last one: with the checksums of the page's texts by the ids of their elements.
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons`, `addStates` and `addTrain` are for the page's
+   * next scripts, `confirm` for its last one: with the checksums of the page's texts by the ids of their elements.
    */
   const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
     const { direction } = choice;
@@ -281,5 +281,5 @@ export function openPage() {
     const texts = Object.entries(checksums).map(([name, checksum]) => ({ name, checksum, text: document.getElementById(name)?.textContent }));
     confirmComplete(damagedTexts(texts.filter(({ text }) => text !== undefined))); // the worker checks the weights that it has
   };
-  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add, addStates: lessons.addStates, confirm }) });
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add, addStates: lessons.addStates, addTrain: lessons.addTrain, confirm }) });
 }

@@ -4,7 +4,7 @@ import { percent, signed } from "../shared/numbers.js";
 import { displayTokens, tokenName, wordItems } from "../shared/tokens.js";
 import { editSection } from "./edit_section.js";
 import { choiceBox, fillChoice, formulaOf, lineOf, paintWords, sectionOf } from "./lesson_parts.js";
-import { textsOf, verdictOf } from "./lesson_table.js";
+import { textsOf, verdictIn } from "./lesson_table.js";
 import { compareProbabilities, countMasked, shareOnFuture } from "./passes.js";
 
 /**
@@ -61,7 +61,7 @@ function measuredLeak(tools, say, masked, open) {
     more,
     less,
     future: percent(shareOnFuture(open)),
-    verdict: say(`causal.${verdictOf(tools.tables.masks.rules.causal, gained)}`),
+    verdict: say(`causal.${verdictIn(tools.tables.masks.rules.causal, gained)}`),
   };
 }
 

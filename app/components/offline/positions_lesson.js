@@ -4,7 +4,7 @@ import { scientific } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 import { editSection } from "./edit_section.js";
 import { choiceBox, formulaOf, lineOf, mapRowOf, numberBox, sectionOf } from "./lesson_parts.js";
-import { mapName, positionEdits, textsOf, verdictOf } from "./lesson_table.js";
+import { mapName, positionEdits, textsOf, verdictIn } from "./lesson_table.js";
 import { rowOfMatrix } from "./passes.js";
 import { positionTable } from "./position_table.js";
 
@@ -47,7 +47,7 @@ function alikeness(tools, say) {
     const titles = { query: axis("row"), key: axis("column") };
     row.show(rowOfMatrix(source, values, { ...mapName(say, "products.map"), site: say("title"), word: "product", titles }, limit));
     const spread = spreadByDistance(values, count);
-    const verdict = verdictOf(tools.tables.positions.rules.products, spread / limit);
+    const verdict = verdictIn(tools.tables.positions.rules.products, spread / limit);
     said.textContent = say(`products.${verdict}`, { spread: scientific(spread) });
   };
   return { section, show };

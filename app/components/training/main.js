@@ -21,7 +21,7 @@ const LINK_DELAY = 120; // ms: browsers throttle changes of the URL
 const [NARROW, BESIDE] = [700, 960]; // px of the page
 const RUN_SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 
-function createTraining(parent, key) {
+function createTraining(parent, key, makeHost = trainingHost) {
   const root = parent.querySelector(".training");
   const own = Object.entries(partsOf(root)).filter(([, part]) => !part.closest(".explorer"));
   /** @type {TrainingView} */
@@ -47,7 +47,7 @@ function createTraining(parent, key) {
     explorerGone: () => {},
     host: null,
   };
-  view.host = trainingHost((link) => showLink(view, link));
+  view.host = makeHost((link) => showLink(view, link));
   listenToTransport(view);
   listenToLanes(view);
   const follow = (/** @type {any} */ { detail }) => {
@@ -344,9 +344,9 @@ function rememberPoint(view) {
 
 const trainingAt = mounts(createTraining);
 
-/* Streamlit calls this for every change of data or theme. */
-export function renderTraining({ data, parentElement, key }) {
-  const view = trainingAt(parentElement, key);
+/* Streamlit calls this for every change of data or theme; another page gives the component a host of its own. */
+export function renderTraining({ data, parentElement, key, makeHost = trainingHost }) {
+  const view = trainingAt(parentElement, key, makeHost);
   renewTheme(view, view.root);
   if (!sameBytes(view.bytes, data)) applyRun(view, data);
   chooseWidth(view);

@@ -93,16 +93,20 @@ export class SmallRun {
   /**
    * Measure the network on the held-out examples: `loss` in nats per token, unsmoothed; `exact`, the share of answers that
    * it writes without a mistake, greedily; `shares` [P, L, H], the mean weight of a cross-attention head on the right
-   * source tokens of each part; `chance` [P], that of uniform weights.
+   * source tokens of each part; `chance` [P], that of uniform weights. Writing takes most of the time: give `exact` to skip it.
+   * @param {number | null} [exact]
    */
-  measure() {
+  measure(exact = null) {
     const { examples, network, heap } = this, { source, targetIn, targetOut } = examples.held;
     heap.used = this.empty;
     const loss = crossEntropy(network.forward(source, targetIn), targetOut.ids, 0);
     const { shares, chance } = this.alignment();
-    const written = this.write(source, targetOut.length + MORE_TOKENS), right = rowsOfIds(targetOut);
-    const exact = written.filter((row, n) => row.join() === right[n].join()).length / written.length;
-    return { step: this.stepNumber, loss, exact, shares, chance };
+    return { step: this.stepNumber, loss, exact: exact ?? this.exactness(), shares, chance };
+  }
+
+  exactness() {
+    const { source, targetOut } = this.examples.held, written = this.write(source, targetOut.length + MORE_TOKENS), right = rowsOfIds(targetOut);
+    return written.filter((row, n) => row.join() === right[n].join()).length / written.length;
   }
 
   /* The shares and the chance of `measure`, from the maps of the last pass over the held-out examples. */

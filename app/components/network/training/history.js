@@ -1,0 +1,84 @@
+// Points of a run: what was measured there, the weights, and the maps of one example, as in core/small/history.py.
+
+import { BOS } from "../subwords.js";
+import { padded } from "./examples.js";
+
+const MOST_POINTS = 40; // when there are more, every other one is forgotten, and further ones come half as often
+const EVERY = 10; // steps between the first points
+const MORE_WRITTEN = 4; // tokens that an answer may be longer than the right one
+
+/**
+ * `written`: the step at which `exact` was measured. Only the last point may be passing: the next one takes its place.
+ * @typedef {{measured: ReturnType<import("./run.js").SmallRun["measure"]>, weights: Float32Array[], maps: Record<Kind, Float32Array>, passing: boolean, written: number}} Point
+ */
+
+/** The points of a run so far; `watch` chooses the example whose maps are kept. */
+export class History {
+  /** @param {import("./run.js").SmallRun} run */
+  constructor(run) {
+    this.run = run;
+    this.every = EVERY;
+    /** @type {Point[]} */
+    this.points = [];
+    this.watch(run.examples.heldOut[0].source);
+    this.add();
+  }
+
+  get last() {
+    return this.points.at(-1).measured;
+  }
+
+  /** Measure the network and keep a point, until the next one if none is due; without `inFull`, `exact` stays that of the last point. */
+  add(inFull = true) {
+    const { run, points } = this, step = run.stepNumber, last = points.at(-1);
+    const passing = step % this.every !== 0, written = inFull ? step : last.written, exact = inFull ? null : last.measured.exact;
+    if (last?.measured.step === step && last.written >= written) return;
+    if (last?.passing) points.pop();
+    const weights = Object.values(run.network.parameters).map(({ values }) => Float32Array.from(values));
+    points.push({ measured: run.measure(exact), weights, maps: run.maps(...this.ids), passing, written });
+    if (points.length <= MOST_POINTS) return;
+    this.every *= 2;
+    this.points = points.filter(({ measured }) => measured.step % this.every === 0);
+  }
+
+  /** Show another held-out example; its maps are computed from the weights of each point. @param {string} source */
+  watch(source) {
+    const { run, points } = this;
+    this.example = run.examples.heldOut.find((one) => one.source === source) ?? run.examples.heldOut[0];
+    this.ids = run.examples.encode(this.example);
+    if (!points.length) return;
+    const now = Object.values(run.network.parameters).map(({ values }) => Float64Array.from(values));
+    for (const point of points) {
+      this.setWeights(point.weights);
+      point.maps = run.maps(...this.ids);
+    }
+    this.setWeights(now);
+  }
+
+  setWeights(weights) {
+    Object.values(this.run.network.parameters).forEach(({ values }, at) => values.set(weights[at]));
+  }
+
+  /** The example, and what the network writes for it now. */
+  shown() {
+    const { run, example: { source, target }, ids } = this;
+    const [written] = run.write(padded([ids[0]]), ids[1].length + MORE_WRITTEN);
+    return { source, target, written: run.examples.tokenizer.decode(written) };
+  }
+
+  /** The tokens along the axes of the maps. */
+  tokens() {
+    const { run: { examples: { tokenizer } }, ids: [source, target] } = this, tokensOf = (ids) => ids.map((id) => tokenizer.token(id));
+    return { source: tokensOf(source), target_in: tokensOf([BOS, ...target.slice(0, -1)]), target_out: tokensOf(target) };
+  }
+}
+
+/**
+ * The layer and the head, from 0, with the largest share of a part, and the share.
+ * @param {History} history @param {number} part
+ */
+export function bestHead({ last: { shares }, run: { config, examples } }, part) {
+  const count = shares.length / examples.parts.length, own = shares.subarray(part * count, (part + 1) * count);
+  const share = Math.max(...own), at = own.indexOf(share);
+  return { layer: Math.floor(at / config.heads), head: at % config.heads, share };
+}

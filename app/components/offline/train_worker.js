@@ -1,0 +1,96 @@
+// The worker that trains: a network, and perhaps a second one without the change beside it. It is told what to do by messages.
+
+import { Tokenizer } from "../network/subwords.js";
+import { Examples } from "../network/training/examples.js";
+import { bestHead, History } from "../network/training/history.js";
+import { makeRun } from "../network/training/run.js";
+import { runPayload } from "../network/training/snapshots.js";
+
+const LAST_STEP = 500;
+const REPAINT_MS = 650; // between two pictures, of which training has what measuring leaves, but at least:
+const LEAST_MS = 200;
+const MOST_OFFERED = 20; // examples
+
+/** @type {{turn: number, about: any, names: string[], histories: History[], shown: number, running: boolean, seconds: number, problem: string}} */
+let training = null;
+
+const hasEnded = () => training.histories[0].run.stepNumber >= LAST_STEP || training.problem !== "";
+
+let timer = 0, overhead = 0; // ms: what measuring and packing took last
+const workSoon = () => {
+  clearTimeout(timer);
+  timer = setTimeout(work);
+};
+
+function takeStep() {
+  const started = performance.now();
+  for (const { run } of training.histories) run.step();
+  if (training.histories[0].run.stepNumber % training.histories[0].every === 0) measure();
+  training.seconds += (performance.now() - started) / 1000;
+}
+
+/* A diverged network has nothing to measure. */
+const measure = (inFull = true) => training.problem || training.histories.forEach((history) => history.add(inFull));
+
+/* Take some steps and show them; whatever was asked in the meantime comes before the next ones. */
+function work() {
+  if (!training.running) return;
+  advance(Math.max(LEAST_MS, REPAINT_MS - overhead));
+  const started = performance.now();
+  measure(hasEnded());
+  if (hasEnded()) training.running = false;
+  tell();
+  overhead = performance.now() - started;
+  workSoon();
+}
+
+function advance(ms) {
+  const end = performance.now() + ms;
+  try {
+    do takeStep();
+    while (!hasEnded() && performance.now() < end);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    training.problem = error.message;
+  }
+}
+
+/** Report the state and the pictures. */
+function tell() {
+  const { turn, about, names, histories, shown, running, seconds, problem } = training, history = histories[shown];
+  const other = histories.length > 1 ? { name: names[1 - shown], history: histories[1 - shown] } : null;
+  const { measured: { step, exact }, written: counted } = history.points.at(-1), { parts, heldOut } = history.run.examples;
+  const best = parts.map((part, at) => ({ part, ...bestHead(history, at) }));
+  const payload = runPayload(history, about, other), measured = histories.map(({ last }) => ({ exact: last.exact, loss: last.loss }));
+  const examples = heldOut.slice(0, MOST_OFFERED).map(({ source }) => source);
+  const state = { turn, step, counted, exact, best, measured, running, over: hasEnded(), seconds, problem, examples, ...history.shown(), payload };
+  self.postMessage(state, { transfer: [payload.buffer] });
+}
+
+const commands = {
+  start: async ({ turn, task, tokenizer, configs, about, names }) => {
+    const examples = new Examples(task, new Tokenizer(tokenizer));
+    const histories = [];
+    for (const config of configs) histories.push(new History(await makeRun(examples, config)));
+    training = { turn, about, names, histories, shown: 0, running: false, seconds: 0, problem: "" };
+  },
+  run: ({ on }) => {
+    training.running = on && !hasEnded();
+    if (on) workSoon();
+    else measure();
+  },
+  step: () => {
+    advance(0);
+    measure();
+  },
+  show: ({ shown }) => (training.shown = shown),
+  watch: ({ source }) => training.histories.forEach((history) => history.watch(source)),
+};
+
+let latest = Promise.resolve();
+self.addEventListener("message", ({ data }) => {
+  latest = latest.then(async () => {
+    await commands[data.ask](data);
+    tell();
+  });
+});
