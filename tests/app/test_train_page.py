@@ -232,7 +232,7 @@ def test_a_teachers_key_holds_what_this_visit_has_trained(monkeypatch):
 @pytest.mark.parametrize("stop", ["plain", "causal"])
 def test_a_teacher_starts_a_training_with_its_settings(stop):
     page = render("class", state={"train_seed": 5})
-    (shown,) = [at for at in page.app.expander if "learns" in at.label]
+    (shown,) = [at for at in page.app.expander if "Train a network" in at.label]
     assert len([one for one in shown.button if one.label == "Start"]) == 4
     page.app.button(key=f"class_train_{stop}").click().run(timeout=60)
     for key, value in {"train_seed": 1, **EXPERIMENTS.get(stop, {})}.items():

@@ -114,7 +114,6 @@ read_link(direction)
 if said := session.saved_result("draft note"):
     st.warning(plain(said))
 show_ready(chosen)
-show_training_lesson()
 known = examples(direction)
 usual = known[0].text(direction) if known else chosen.source
 choices = list(offered(direction, usual or "…"))
@@ -167,3 +166,4 @@ with st.expander("Your own lesson", expanded=bool(made.stops)):
             show_files(made, chosen)
     else:
         st.caption("Add a stop to get a link.")
+show_training_lesson()
