@@ -103,7 +103,7 @@ def show_link(made: Plan, query: dict[str, str]) -> None:
 
 
 st.title("For teachers", anchor=False)
-st.markdown("Predict first, then see the real numbers.")
+st.markdown("Predict first.")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))
