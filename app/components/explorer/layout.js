@@ -72,7 +72,7 @@ const BELOW = 56;
  */
 function fitOverview({ data, dom: { parts }, layout: { presented, means } }) {
   const { overview } = parts;
-  overview.style.maxWidth = "";
+  overview.style.maxWidth = `${MARGINS + WIDEST * (data.heads + Number(means))}px`;
   if (!presented) return;
   const { columnGap, rowGap } = getComputedStyle(overview);
   const rows = Math.max(...KINDS.map((kind) => data.layers[kind])) + Number(means);
@@ -84,6 +84,9 @@ function fitOverview({ data, dom: { parts }, layout: { presented, means } }) {
 const HEAD_LABEL = 14;
 const MARGINS = 38 + 3;
 const LAST_GAP = 4;
+
+/* px: the thumbnails of one or two heads do not fill the width. */
+const WIDEST = 220;
 
 const sizeOf = ({ dom: { root } }) =>
   `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio} ${screenOf(root)}`;

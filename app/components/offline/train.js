@@ -142,8 +142,9 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
 
   /** What the change did to the network, beside the one without it. */
   function verdict() {
-    const { over, measured: [changed, healthy] } = state;
-    if (!over || !healthy) return "";
+    const { step, running, over, measured: [changed, healthy] } = state;
+    const paused = step > 0 && !running;
+    if (!healthy || !(over || (paused && healthy.exact >= table.rules.learned))) return "";
     const outcome = verdictIn(table.rules.verdict, changed.exact - healthy.exact), significant = (value) => scientific(Number(value.toPrecision(2)));
     const [exact, loss] = [percent(changed.exact), significant(changed.loss)], [mostLoss, mostExact] = table.rules.cheats;
     const said = [say(`verdict.${outcome}`, { exact, loss, other_exact: percent(healthy.exact), other_loss: significant(healthy.loss) })];

@@ -39,7 +39,7 @@ const curvesOfRun = ({ loss, quality, compared }) => [
     high: Math.max(...loss, ...(compared?.loss ?? [])) * 1.1,
     ticks: ticksAt(Math.max(...loss) > 30 * Math.min(...loss, ...(compared?.loss ?? [])) ? [0.0001, 0.001, 0.01, 0.1, 1, 10] : [0.1, 0.2, 0.5, 1, 2, 5, 10]),
     shown: (value) => (value < 0.01 ? value.toPrecision(1) : fixed(value, 2)),
-    aside: compared ? `log scale; thin: ${compared.name}` : "log scale",
+    aside: compared ? `thin: ${compared.name}` : "log scale",
   },
   {
     ...(quality.share ? OF_SHARES : { ...PLAIN, low: 0, high: Math.max(10, ...quality.values) * 1.1, ticks: ticksAt([0, 20, 40, 60, 80, 100]), shown: (value) => fixed(value, 1) }),

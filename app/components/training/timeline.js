@@ -164,7 +164,7 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
     if (narrow) {
       context.font = fontOf(theme, 14, 600);
       const after = context.measureText(lane.title).width + 10;
-      drawText(context, theme, cut(context, theme, [first, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
+      drawText(context, theme, cut(context, theme, [lane.ofHead ? `${name}: ${first}` : first, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
       return;
     }
     const named = lane.ofHead ? `${first} in ${name}` : first;

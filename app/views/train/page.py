@@ -29,7 +29,7 @@ from app.views.train.settings import (
     set_experiment,
     without,
 )
-from app.views.train.words import changed, lead, outcome, written
+from app.views.train.words import changed, is_decided, lead, outcome, written
 from core.data.corpora import LANGUAGES
 from core.data.tasks import Example, pasted
 
@@ -148,7 +148,7 @@ def predict(training: Training) -> None:
             disabled=bool(training.step),
             label_visibility="collapsed",
         )
-    if training.is_over:
+    if is_decided(training):
         said = changed(training)
         if predicted:
             said += " " + say(f"verdict.{'right' if predicted == outcome(training) else 'wrong'}")

@@ -63,6 +63,13 @@ def outcome(training: Training) -> str:
     return verdict("train", "verdict", changed - healthy)
 
 
+def is_decided(training: Training) -> bool:
+    """Whether the prediction is answered: at the end, and in a pause once the other has learned."""
+    paused = bool(training.step) and not training.running
+    learned = training.histories[-1].points[-1].exact >= rules("train")["learned"]
+    return training.is_over or (paused and learned)
+
+
 def changed(training: Training) -> str:
     """Say what the change did to the network, beside the one without it."""
     with_it, without_it = (history.points[-1] for history in training.histories)
