@@ -33,7 +33,8 @@ def until(condition: str, of: str = "root", changes: str = "attributes: true") -
 
     The script is a promise. The condition is tried after each of the `changes` of the element `of`.
     """
-    return f"""new Promise((resolve) => {{
+    return f"""new Promise((resolve, reject) => {{
+      setTimeout(() => reject(new Error("nothing came for a minute")), 60_000);
       const observer = new MutationObserver(() => {{
         if (!({condition})) return;
         observer.disconnect();

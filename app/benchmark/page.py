@@ -79,14 +79,14 @@ def translate(page: Any, text: str) -> float:
     return timed(page, "click", page.locator(".st-key-translate button").click, "sentence")
 
 
-# Sets window.headlightAnswered, which resolves with the milliseconds until the next script run
-# ends.
+# A short run starts and ends before the observer is called: it sees the end alone.
+_SCRIPT_STATE = "attributeFilter: ['data-test-script-state']"
+# Sets window.headlightAnswered, which resolves with the milliseconds until a script run has ended.
 _ANSWER = f"""() => {{
   const started = performance.now();
   const app = document.querySelector("[data-testid=stApp]");
   const running = () => app.dataset.testScriptState === "running";
-  let ran = false;
-  window.headlightAnswered = {until("(ran ||= running()) && !running()", "app")};
+  window.headlightAnswered = {until("!running()", "app", _SCRIPT_STATE)};
 }}"""
 
 

@@ -58,7 +58,7 @@ function advance(ms) {
 /** Report the state and the pictures. */
 function tell() {
   const { turn, about, names, histories, shown, running, seconds, problem } = training, history = histories[shown];
-  const other = histories.length > 1 ? { name: names[1 - shown], history: histories[1 - shown] } : null;
+  const other = histories.length > 1 ? { name: names[1 - shown], past: histories[1 - shown] } : null;
   const { measured: { step, exact }, written: counted } = history.points.at(-1), { parts, heldOut } = history.run.examples;
   const best = parts.map((part, at) => ({ part, ...bestHead(history, at) }));
   const payload = runPayload(history, about, other), measured = histories.map(({ last }) => ({ exact: last.exact, loss: last.loss }));

@@ -29,8 +29,8 @@ def show_training_lesson() -> None:
         st.download_button(
             "Worksheet",
             worksheet,
-            "headlight_training_worksheet.html",
-            "text/html",
+            file_name="headlight_training_worksheet.html",
+            mime="text/html",
             key="class_train_worksheet",
             on_click="ignore",
         )

@@ -29,12 +29,12 @@ const stacked = (parts) => Float32Array.from(parts.flatMap((part) => [...part]))
 
 /**
  * The payload of a run; `compared` is another run at the same points, or null.
- * @param {import("./history.js").History} history
+ * @param {import("./history.js").History} past
  * @param {{name: string, languages: string[]}} about
- * @param {{name: string, history: import("./history.js").History} | null} compared
+ * @param {{name: string, past: import("./history.js").History} | null} compared
  */
-export function runPayload(history, about, compared) {
-  const { points, run: { config, network } } = history, tokens = history.tokens(), measured = points.map((point) => point.measured);
+export function runPayload(past, about, compared) {
+  const { points, run: { config, network } } = past, tokens = past.tokens(), measured = points.map((point) => point.measured);
   const sizes = { source: tokens.source.length, target: tokens.target_out.length }, kinds = /** @type {Kind[]} */ (Object.keys(ROLES));
   const sizeOf = { encoder: [sizes.source, sizes.source], decoder: [sizes.target, sizes.target], cross: [sizes.target, sizes.source] };
   const data = {
@@ -42,16 +42,16 @@ export function runPayload(history, about, compared) {
     steps: measured.map(({ step }) => step),
     loss: measured.map(({ loss }) => loss),
     quality: {
-      title: "right", meaning: `Share of unseen examples that the network translates without a mistake, counted every ${history.every} steps.`,
+      title: "right", meaning: `Share of unseen examples that the network translates without a mistake, counted every ${past.every} steps.`,
       values: measured.map(({ exact }) => exact), share: true,
     },
-    compared: compared && { name: compared.name, loss: compared.history.points.map((one) => one.measured.loss), quality: compared.history.points.map((one) => one.measured.exact) },
+    compared: compared && { name: compared.name, loss: compared.past.points.map((one) => one.measured.loss), quality: compared.past.points.map((one) => one.measured.exact) },
     live: true, sentences: [{ ...tokens, source_text: textOf(tokens.source), translation: textOf(tokens.target_out) }],
     measures: {}, marks: [], opened: { sentence: 0, step: null, kind: "cross", layer: 0, head: 0 },
   };
   for (const kind of kinds) {
     const maps = points.map((point) => point.maps[kind]), [Q, K] = sizeOf[kind];
-    const measures = [entropyOf(kind, maps, Q, K), ...ROLES[kind].map((role) => roleOf(kind, role, maps, Q, K)), ...(kind === "cross" ? partsOfRun(history) : [])];
+    const measures = [entropyOf(kind, maps, Q, K), ...ROLES[kind].map((role) => roleOf(kind, role, maps, Q, K)), ...(kind === "cross" ? partsOfRun(past) : [])];
     const [layers, heads] = [data.layers[kind], config.heads], rows = (level) => Array.from({ length: layers }, (_, l) => [...level.subarray(l * heads, (l + 1) * heads)]);
     data.measures[kind] = measures.map(({ name, short, meaning, chance, level }) => ({ name, short, meaning, chance, level: level && rows(level) }));
     data.marks.push(...measures.flatMap((measure) => marksOf(kind, measure, points.length, heads)));
