@@ -23,6 +23,8 @@ SENTENCES = (  # 13 tokens each, <eos> included
 )
 _WORDS = "Ein Mann und eine Frau gehen in einem Park Zwei".split()  # one token each
 HARNESS = ROOT / "tests/app/explorer_harness.py"
+SILENCE_MS = 60_000
+"""How long an event may take until its measurement is given up."""
 SHAPE = "6 layers × 8 heads"
 SIZE: Any = {"width": 1440, "height": 900}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
@@ -34,7 +36,7 @@ def until(condition: str, of: str = "root", changes: str = "attributes: true") -
     The script is a promise. The condition is tried after each of the `changes` of the element `of`.
     """
     return f"""new Promise((resolve, reject) => {{
-      setTimeout(() => reject(new Error("nothing came for a minute")), 60_000);
+      setTimeout(() => reject(new Error("the page reported nothing")), {SILENCE_MS});
       const observer = new MutationObserver(() => {{
         if (!({condition})) return;
         observer.disconnect();

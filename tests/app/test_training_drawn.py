@@ -279,7 +279,11 @@ def live_is(
     assert on and {m.stroke for m in on} == {of_theme["ink"]}, lane.title
     if narrow:
         (said,) = [plain(m.words) for m in words if m.y == title.y and m is not title]
-        full = ", ".join(filter(None, (f"{lane.of_head[4:]}: " * bool(lane.of_head) + lane.value(value), lane.aside)))
+        full = ", ".join(
+            filter(
+                None, (f"{lane.of_head[4:]}: " * bool(lane.of_head) + lane.value(value), lane.aside)
+            )
+        )
         assert full.startswith(said.removesuffix("…"))
         return
     below = {
