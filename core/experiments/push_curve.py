@@ -109,7 +109,7 @@ def curve(
 def replacements(
     model: Seq2Seq, source: Ids, target: Ids, step: int, count: int = 40
 ) -> tuple[tuple[int, int], ...]:
-    """Return target ids that may stand in place of the one at `step`, each with what follows it.
+    """Return target ids that may replace the one at `step`, each with what follows it.
 
     Of the `LIKELY` most probable ids after the same prefix, they are those most similar to it, by
     the cosine of centred output vectors. What follows is the most probable next id: one that

@@ -10,7 +10,7 @@ import { editsOf, hiddenWords } from "./edited.js";
 /* nats: smaller changes are left out between the sentences; What if lists all. */
 const LEAST_CHANGE = 0.05;
 
-/** Whether a token's change stands below it. @param {Token} token @param {number} nats */
+/** Whether a token's change is shown below it. @param {Token} token @param {number} nats */
 export const showsChange = ({ special }, nats) => !special && Math.abs(nats) >= LEAST_CHANGE;
 
 const ordinary = (items) => items.filter(({ special }) => !special).map(({ label }) => label);

@@ -40,7 +40,7 @@ export async function pushCurve(network, { source, targetOut }, push, step, paus
 }
 
 /**
- * Target ids that may stand in place of the one at `step`, most similar first, each with a function that
+ * Target ids that may replace the one at `step`, most similar first, each with a function that
  * runs the network once more, for the most probable id after it: of the `LIKELY` most probable ids after the same prefix, by the
  * cosine of centred output vectors.
  * @param {import("./transformer.js").Transformer} network @param {PassRecord} record @param {number} step

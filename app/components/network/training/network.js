@@ -3,7 +3,7 @@
 // and returns that of the input. Each module runs once per pass. Modules are made in the order of Python's named_parameters.
 //
 // Axes: B batch, S source and T target length, R = B·T rows, D d_model, V vocabulary, H head, E = D / H, Q query, K key.
-// Tensors are parts of one heap (product.js), row after row; whoever runs a pass frees them.
+// Tensors are parts of one heap (product.js), row after row; the caller of a pass frees them.
 
 import { TrainedAttention } from "./attention.js";
 import { PAD } from "./examples.js";
