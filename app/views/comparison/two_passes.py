@@ -35,7 +35,7 @@ def show_largest(first: TranslationRecord, second: TranslationRecord, where: str
             Map("Second", "second", note, second.maps(kind)),
             Difference("First − second", "difference", 0, 1),
         ]
-        place = int.from_bytes(f"{first.id}{second.id}".encode()) % 10**8  # a new pair opens its own cell
+        place = int.from_bytes(f"{first.id}{second.id}".encode()) % 10**8  # opens each pair afresh
         opened = Opened(largest.layer, largest.head, place, None)
         cell = largest.query, largest.key
         row = MapRow(
