@@ -63,7 +63,7 @@ class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_r
 class_preview_1 …, class_link, class_page, class_worksheet, class_ready_ten,
 class_training, class_train_…, class_train_link_…, class_train_worksheet,
 class_ready_forty-five, class_start_ten …, class_link_ten …, class_page_ten …,
-class_worksheet_ten …, class_change_ten …, quiz,
+class_worksheet_ten …, class_change_ten …, quiz, find,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
 Other query parameters: while a plan runs, every page's URL keeps plan (its text, see app/plan.py)
