@@ -223,7 +223,7 @@ def live(training: Training, at: int) -> None:
         show(training, at)
     if not training.running:
         return
-    training.advance(TRAIN_S, waiting.raise_if_cancelled)
+    training.advance(TRAIN_S, waiting.give_way)
     if not training.running:
         st.rerun()
 
