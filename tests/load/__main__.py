@@ -1,4 +1,4 @@
-"""Load-test the app, on this machine only: `python -m tests.load crowd|proxy|sessions|abuse|learners`."""
+"""Load-test the app on this machine: `python -m tests.load crowd|proxy|sessions|abuse|learners`."""
 
 from __future__ import annotations
 
