@@ -217,7 +217,12 @@ def test_given_pairs_are_learned_and_few_of_them_serve_twice():
 
 def test_captions_are_short_each_once_and_have_no_known_alignment(tmp_path):
     lines = {
-        "de": ["Ein Hund.", "Ein " + "sehr " * 7 + "alter Hund.", "Ein Hund.", "Eine Katze schläft."],
+        "de": [
+            "Ein Hund.",
+            "Ein " + "sehr " * 7 + "alter Hund.",
+            "Ein Hund.",
+            "Eine Katze schläft.",
+        ],
         "en": ["A dog.", "An old dog.", "One dog.", "A cat " + "really " * 6 + "sleeps."],
     }
     lines = {side: [*own, *(f"{side} {n}" for n in range(30))] for side, own in lines.items()}
