@@ -28,7 +28,8 @@ RECORDING = ("captions", "dates", "mixed")
 def opened(snapshots: AttentionSnapshots) -> dict[str, str | int | None]:
     """Return what the page's link shows first: sentence, step (None: `start`) and a view.
 
-    `start` is the step at which the shown head takes on its role, or None. Without a kind, the view is the cross-attention head with the most one-to-one rows at the end.
+    `start` is the step at which the shown head takes on its role, or None. Without a kind, the view
+    is the cross-attention head with the most one-to-one rows at the end.
     """
     kind = address.requested("kind")
     layers, heads = snapshots.entropy[kind if kind in KINDS else "cross"].shape[1:]

@@ -38,9 +38,9 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
 
 /* Which of the conditions in the note a role without a label fails first: in full, and in brief for the picture. */
 export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
-  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `only in ${percent(measured)} of rows` };
-  if (low < floor) return { full: `its interval reaches below ${percent(floor)}`, brief: `maybe below ${percent(floor)}` };
-  return { full: `chance alone comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "close to chance" };
+  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `${percent(measured)} of rows` };
+  if (low < floor) return { full: `its interval reaches below ${percent(floor)}`, brief: "uncertain" };
+  return { full: `chance alone comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
 }
 
 const keyHeight = (width) => (width < ONE_LINE ? KEY + 20 : KEY);
