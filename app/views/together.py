@@ -142,7 +142,7 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
                 st.text(f"→ {one.translation}")
                 show_certainty(one)
         summary = "Every head of both, their words and probabilities"
-        section("", "open_two", show_both, record, sides, choices=address.VIEW, summary=summary)
+        section("", "full_passes", show_both, record, sides, choices=address.VIEW, summary=summary)
     else:
         show_both(record, sides)
     offer_notebook(

@@ -110,13 +110,13 @@ def what_happened(snapshots: AttentionSnapshots, view: Mapping[str, object]) -> 
     first = ""
     if view["step"] is None and view["start"] is not None:
         head = f"{cast('int', view['layer']) + 1}.{cast('int', view['head']) + 1}"
-        first = f"Opened at step {view['start']:,}, where head {head} takes on its role."
+        first = f"Opened at step {view['start']:,}, where head {head} takes its role."
     uneven = len(set(np.diff(snapshots.steps).tolist())) > 1
     return (
         f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
         + f"BLEU (up to {SAMPLE} validation sentences): {', '.join(bleu)}, the last. "
         + "The slider’s points are equally far apart, their steps are not. " * uneven
-        + (f"{first} Drag on, or press play." if first else "Press play.")
+        + f"{first} Press play.".strip()
     )
 
 

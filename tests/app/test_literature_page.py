@@ -75,30 +75,28 @@ def test_verdicts_are_counted_and_listed(shown):
     verdicts = [row[-1].partition("]: ")[0] for row in rows.values()]
     order = [":green[**holds**", ":red[**does not hold**", ":gray[**undecided**"]
     assert verdicts == [one for one in order for _ in range(verdicts.count(one))]
-    for name, row in rows.items():
-        assert plain(row[1]).replace("\\", "") == CLAIMS[name].quantity
-    assert rows["fifth-free"][2:] == (
+    assert rows["fifth-free"][1:] == (
         "20\u00a0%",
         "10\u00a0%",
         ":red[**does not hold**]: all 4 below 20 %",
     )
-    assert rows["cross-collapses"][2:] == (
+    assert rows["cross-collapses"][1:] == (
         "—",
         "3.14 BLEU",
         ":green[**holds**]: all 4 above 0 BLEU",
     )
-    assert rows["eos-and-punctuation"][2:] == (
+    assert rows["eos-and-punctuation"][1:] == (
         "83\u00a0% to 91\u00a0%",
         "20\u00a0%",
         ":gray[**undecided**]: all 4 below 50 %, but the paper tests otherwise",
     )
-    assert rows["input-reading-better"][2:] == (
+    assert rows["input-reading-better"][1:] == (
         "+17.9 points",
         "+3.1 points",
         ":gray[**undecided**]: all 4 around 0 points",
     )
-    assert rows["positional-heads"][3] == "92\u00a0%", "mean of all"
-    assert rows["norms-align-better"][3:] == ("—", ":gray[**undecided**]: not measured")
+    assert rows["positional-heads"][2] == "92\u00a0%", "mean of all"
+    assert rows["norms-align-better"][2:] == ("—", ":gray[**undecided**]: not measured")
 
 
 def test_the_networks_are_introduced(shown, monkeypatch):

@@ -78,7 +78,7 @@ def claim_largest(
 def test_the_page_opens_on_a_sentence_and_its_minimal_change(translator):
     page = render("together")
     assert "first_of_two" not in page.payloads
-    page = render("together", "open_two")
+    page = render("together", "full_passes")
     page.claim_all("second_source", ["Second sentence", SWAPPED])
     first, second = translator.inspect(SHIRTS), translator.inspect(SWAPPED)
     page.claim_all("two_translations", [f"→ {one.translation}" for one in (first, second)], "text")
@@ -137,7 +137,7 @@ def test_another_model_gets_the_same_target(translator):
 
 
 def test_edits_keep_the_target(translator):
-    page = render("together", "open_two", source=SNOW, beside="edits", edits="off.cross.2.3")
+    page = render("together", "full_passes", source=SNOW, beside="edits", edits="off.cross.2.3")
     first = translator.inspect(SNOW)
     edits, _ = Edits.parse("off.cross.2.3")
     ids = tuple(token.id for token in first.target_out)

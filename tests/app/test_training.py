@@ -376,7 +376,7 @@ def test_the_page_says_what_was_measured_and_what_a_mark_means(
     ends = min(aligning), max(aligning)
     opening = page.claim_matching(
         r"Between steps (.*) heads of the cross-attention .* their steps are not\. "
-        r"Opened at step .*, where head .* takes on its role\. Drag on, or press play\."
+        r"Opened at step .*, where head .* takes its role\. Press play\."
     )
     opened = unpacked(page.payload("training"))[0]["opened"]
     shown_at = [opened["start"], float(f"{opened['layer'] + 1}.{opened['head'] + 1}")]

@@ -72,10 +72,7 @@ def show_board(board: Board) -> None:
     rows = sorted(board.rows, key=lambda row: list(VERDICT_COLOURS).index(row.verdict))
     decided = [row for row in rows if row.verdict != OPEN]
     with st.container(key="literature_table"):
-        st.caption(
-            f"Reported: in the paper ({NO_NUMBER}: no number). Here: the mean over the networks. "
-            "Points: percentage points."
-        )
+        st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
         show_table(decided)
     if undecided := rows[len(decided) :]:
         with (
@@ -104,7 +101,6 @@ def show_table(rows: Sequence[Row]) -> None:
         {
             "claim": [plain(row.claim.claim) for row in rows],
             "paper": [plain(authors(row.claim)) for row in rows],
-            "measured": [plain(row.claim.quantity) for row in rows],
             "reported": [
                 spread(row.claim.published, row.claim.unit) if row.claim.published else NO_NUMBER
                 for row in rows
