@@ -155,6 +155,8 @@ class ModelConfig(_Json):
             )
         if self.position_table == "fairseq" and self.d_model < 4:
             raise ValueError("position_table 'fairseq' needs a d_model of 4 or more")
+        if self.scale_output and not (self.norm == "rms" and self.final_norm):
+            raise ValueError('scale_output needs a final norm and norm "rms"')
         if self.relative_buckets and self.relative_distance <= self.relative_buckets // 2:
             raise ValueError(
                 f"relative_distance {self.relative_distance} must be above half of "
