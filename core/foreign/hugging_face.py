@@ -250,7 +250,7 @@ def read(weights: Weights, options: Options, *, kind: Kind) -> Plan:
     if not one_table:
         skipped["model.shared.weight"] = "not used: each side has a table of its own"
     remarks = of_search(config)
-    if says_tied and own_classifier:
+    if says_tied and own_classifier and not kind.fsmt:
         remarks += (
             f"{classifier} differs from {target}, although config.json says that they are one "
             "table: it is read as a table of its own, as in transformers 5 (version 4 ignores it).",

@@ -23,7 +23,7 @@ SENTENCES, LINES, WRITTEN = 8, 200, 20
 def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the arrays of reference.npz: results for 8 random sentences, and the lines' ids."""
     import torch
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
+    from transformers import AutoModelForSeq2SeqLM, GenerationConfig
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -37,6 +37,10 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
             local_files_only=True,
         ).eval()
         config = model.config
+        if config.model_type == "fsmt":
+            from transformers.models.fsmt import modeling_fsmt
+
+            modeling_fsmt.fill_with_neg_inf = _lowest  # its own fails in float64
         for module in model.modules():
             if hasattr(module, "variance_epsilon"):  # T5's norm rounds to float32 by itself
                 module.forward = partial(_norm, module)
@@ -61,7 +65,11 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
         shown = (ids != pad).long()
         with torch.inference_mode():
             passed = model(
-                input_ids=ids, attention_mask=shown, decoder_input_ids=fed, output_attentions=True
+                input_ids=ids,
+                attention_mask=shown,
+                decoder_input_ids=fed,
+                output_attentions=True,
+                use_cache=False,  # with a cache, FSMT has no causal mask
             )
             written = model.generate(
                 ids,
@@ -82,11 +90,22 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
         first = 0 if table.padding_idx is None else table.padding_idx + 1
         rows = table.weights if hasattr(table, "weights") else table.weight
         arrays["positions"] = rows.detach()[first:]
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    found = [tokenizer(line)["input_ids"][:-1] for line in lines[:LINES]]
-    texts = json.dumps({"lines": list(lines[:LINES]), "ids": found}).encode()
+    found = tokens_of(folder, lines[:LINES])
+    texts = json.dumps({"lines": list(lines[: len(found)]), "ids": found}).encode()
     arrays["tokens"] = np.frombuffer(texts, np.uint8)
     return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+def tokens_of(folder: str, lines: Sequence[str]) -> list[list[int]]:
+    """Return the ids of each line, without the last, </s>."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return [tokenizer(line)["input_ids"][:-1] for line in lines]
+
+
+def _lowest(mask: Any) -> Any:
+    return mask.fill_(float(np.finfo(np.float32).min))
 
 
 def _norm(module: Any, x: Any) -> Any:
