@@ -46,15 +46,17 @@ def names(config: ModelConfig) -> dict[str, str]:
         "inputs": "Inputs: the tokens of the source sentence",
         "source_embedding": f"Input embedding: {size} for each source token",
         "source_positions": f"Positional encoding of the source: {positions}",
-        "encoder": f"Encoder self-attention, {heads['encoder']} {encoder}: source tokens look at each other",
+        "encoder": f"Encoder self-attention, {heads['encoder']} {encoder}: source tokens look at "
+        "each other",
         "norm": f"Add & norm: a layer's input is added to its output; norms {norm}{final}",
         "feed": f"Feed-forward layers: {config.dim_feedforward:,} hidden numbers for each token",
         "outputs": "Outputs, shifted right: the tokens written so far, after <bos>",
         "target_embedding": f"Output embedding: {size} for each token written so far",
         "target_positions": f"Positional encoding of the target: {positions}",
-        "decoder": f"Masked decoder self-attention, {heads['decoder']} {decoder}: tokens written so far look "
-        "at each other, never ahead",
-        "cross": f"Cross-attention, {heads['cross']} {decoder}: tokens being written look at the source",
+        "decoder": f"Masked decoder self-attention, {heads['decoder']} {decoder}: tokens written so "
+        "far look at each other, never ahead",
+        "cross": f"Cross-attention, {heads['cross']} {decoder}: tokens being written look at the "
+        "source",
         "linear": f"Linear: a logit for each of {config.target_vocab_size:,} tokens",
         "softmax": "Softmax: the probabilities of the next token",
     }
