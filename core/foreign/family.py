@@ -45,6 +45,7 @@ class Options:
     words: tuple[Path, ...] = ()  # word lists, source and target
     words_from: tuple[Path, ...] = ()  # training text, source and target
     first: str | None = None  # a token in front of each source, such as >>fra<<
+    codes: tuple[str | None, str | None] = (None, None)  # languages' codes, such as deu_Latn
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.
 
     If the original begins targets with <pad>, its row of <pad> becomes our <bos>, and our <pad> is
     ABSENT. This loses nothing, because the search never writes <pad> or <bos>, and our embedding of
-    <pad> is 0 anyway.
+    <pad> is 0 anyway. If it begins them with </s>, as BART does, that row is our <bos> as well.
     """
     rows = [0] * 4
     rows[PAD] = ABSENT if start == pad else pad
@@ -179,7 +180,8 @@ def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.
 def check_ids(where: str, ids: dict[str, int], size: int) -> None:
     """Check the special ids `pad`, `start`, `end` and `unknown` of a vocabulary of this size.
 
-    Each needs a row of its own; only `start` may equal `pad`, as in Marian. Raises ValueError.
+    Each needs a row of its own; only `start` may equal `pad`, as in Marian, or `end`, as in BART.
+    Raises ValueError.
     """
     for role, id in ids.items():
         if not 0 <= id < size:
@@ -188,7 +190,10 @@ def check_ids(where: str, ids: dict[str, int], size: int) -> None:
                 f"{size - 1:,}): get the folder again"
             )
     for first, second in combinations(ids, 2):
-        if ids[first] == ids[second] and {first, second} != {"pad", "start"}:
+        if ids[first] == ids[second] and {first, second} not in (
+            {"pad", "start"},
+            {"start", "end"},
+        ):
             raise ValueError(
                 f"{where}: {first} and {second} are both id {ids[first]}, but each needs an id of "
                 "its own: such a network cannot be converted"
