@@ -122,7 +122,10 @@ class _Layer(ctypes.Structure):
     )
 
 
-_ACTIVATIONS: dict[Activation, int] = {"relu": 0, "silu": 1}  # the enum in step.c
+_ACTIVATIONS: dict[Activation, int] = {
+    name: number for number, name in enumerate(("relu", "silu", "gelu", "gelu_tanh"))
+}
+"""The enum in step.c."""
 
 
 class Product:

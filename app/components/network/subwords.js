@@ -5,15 +5,15 @@ export const EOS = 2;
 export const UNK = 3;
 const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
 const BOUNDARY = "\u2581"; // marks the space before a word
-const UNKNOWN = "\u2047"; // shown for <unk> in a translation
+export const UNKNOWN = "\u2047"; // shown for <unk> in a translation
 
 /*
  * White space of Python's str.strip and \s. JavaScript's \s lacks U+001C-1F and U+0085 and includes
  * U+FEFF.
  */
 const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+`;
-const SPACES = new RegExp(SPACE, "gu");
-const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
+export const SPACES = new RegExp(SPACE, "gu");
+export const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
 
 const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu; // soft hyphen, zero-width spaces, marks of direction
 const HYPHENS = /[\u2010\u2011\u2212]/gu;
@@ -50,7 +50,7 @@ export function normalise(text) {
 }
 
 /** One token as the model sees it (`piece`) and as it is displayed (`text`); see core/text/tokenizer.py. */
-const token = (id, piece, text, starts_word = true, { special = false, unknown = false } = {}) =>
+export const token = (id, piece, text, starts_word = true, { special = false, unknown = false } = {}) =>
   Object.freeze({ id, piece, text, starts_word, special, unknown });
 
 /** The ids of tokens. @param {{id: number}[]} tokens */
