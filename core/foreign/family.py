@@ -46,6 +46,7 @@ class Options:
     words_from: tuple[Path, ...] = ()  # training text, source and target
     first: str | None = None  # a token in front of each source, such as >>fra<<
     codes: tuple[str | None, str | None] = (None, None)  # languages' codes, such as deu_Latn
+    prefix: str | None = None  # a text in front of each source, such as "translate German to ..."
 
 
 @dataclass(frozen=True)

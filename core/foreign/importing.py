@@ -199,7 +199,8 @@ def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:
     draw = random.Random(1)
     size = vocabulary.tokenizer.size
     texts = [vocabulary.tokenizer.token(id) for id in range(4, size)]
-    pieces = [(" " if t.starts_word else "") + t.text for t in texts if t.text.isprintable()]
+    texts = [t for t in texts if t.text.isprintable() and not t.special]
+    pieces = [(" " if t.starts_word else "") + t.text for t in texts]
     extra = [" 1,234.5", "!", " (", ")", "…", " \u201ex\u201c", "\u00a0", " ☃", " QX"]
     return [
         "".join(
