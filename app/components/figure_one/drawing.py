@@ -53,8 +53,8 @@ def names(config: ModelConfig) -> dict[str, str]:
         "outputs": "Outputs, shifted right: the tokens written so far, after <bos>",
         "target_embedding": f"Output embedding: {size} for each token written so far",
         "target_positions": f"Positional encoding of the target: {positions}",
-        "decoder": f"Masked decoder self-attention, {heads['decoder']} {decoder}: tokens written so "
-        "far look at each other, never ahead",
+        "decoder": f"Masked decoder self-attention, {heads['decoder']} {decoder}: tokens written "
+        "so far look at each other, never ahead",
         "cross": f"Cross-attention, {heads['cross']} {decoder}: tokens being written look at the "
         "source",
         "linear": f"Linear: a logit for each of {config.target_vocab_size:,} tokens",
