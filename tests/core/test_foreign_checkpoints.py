@@ -175,7 +175,7 @@ OTHERS: dict[str, tuple[Callable[[State], State], str]] = {
             "encoder.tok_embedding.weight": torch.ones(9, 4),  # as in bentrevett's notebook 6
             "encoder.layers.0.self_attention.fc_q.weight": torch.ones(4, 4),
         },
-        "none of the 5 families .friendshipkim, hyunwoongko, tutorial, marian, pegasus. has",
+        "none of the 10 families .friendshipkim, hyunwoongko, tutorial, marian, pegasus, bart, .* has",
     ),
     "the names of two networks under one wrapper": (
         lambda state: prefixed(state, "a.") | prefixed(state, "a.b."),
