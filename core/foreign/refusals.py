@@ -4,8 +4,6 @@ _LEARNED = "its positions are learned"
 _LOCAL = "its encoder attends to a part of the source only"
 
 _REASONS = {
-    "annotatedtransformer": "its norm divides by another standard deviation, of n − 1 values",
-    "bentrevett": f"{_LEARNED}, and its names are of no family",
     "bigbirdpegasus": _LOCAL,
     "blenderbot": _LEARNED,
     "encoderdecoder": f"{_LEARNED}, as those of the BERT networks that it joins",
