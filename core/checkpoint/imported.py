@@ -11,6 +11,7 @@ from core.typed import Sha256, between, line, typed
 
 Family = Literal[
     *("friendshipkim", "hyunwoongko", "tutorial", "marian", "pegasus"),
+    *("bentrevett", "annotated"),
     *("bart", "mbart", "m2m100", "fsmt", "t5"),
 ]
 _MAX_ENTRIES = 40  # of each list

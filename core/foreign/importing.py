@@ -36,6 +36,8 @@ FAMILIES = {
     "friendshipkim": seeds.FRIENDSHIPKIM,
     "hyunwoongko": seeds.HYUNWOONGKO,
     "tutorial": seeds.TUTORIAL,
+    "bentrevett": seeds.BENTREVETT,
+    "annotated": seeds.ANNOTATED,
     "marian": hugging_face.MARIAN,
     "pegasus": hugging_face.PEGASUS,
     "bart": hugging_face.BART,

@@ -87,8 +87,13 @@ def sizes_of(folder: Path, name: str) -> tuple[int, int]:
 def saved(folder: Path, name: str) -> Path:
     """Write a random network and its tokenizer."""
     tokenizer_folders.write(folder, NETWORKS[name][1])
-    if name == "fsmt":
-        tokenizer_folders.put(folder, "tokenizer_config.json", {"langs": ["de", "en"]})
+    more: dict[str, dict[str, Any]] = {"fsmt": {"langs": ["de", "en"]}}
+    more["nllb"] = {
+        "tokenizer_class": "NllbTokenizer",
+        "extra_special_tokens": list(tokenizer_folders.CODES),
+    }
+    if name in more:
+        tokenizer_folders.put(folder, "tokenizer_config.json", more[name])
     move(network(name, sizes_of(folder, name)), name).save_pretrained(folder)
     return folder
 

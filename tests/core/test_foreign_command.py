@@ -61,9 +61,8 @@ def test_commands_name_author_and_licence_on_standard_error(lines, opus, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("--from umT5 x --out y-de-en", "umT5 cannot be converted: each of its layers has a bias"),
-        ("--from led x --out y-de-en", "its encoder attends to a part of the source only"),
-        ("--from annotated-transformer x --out y-de-en", "its norm divides by another"),
+        ("--from plbart x --out y-de-en", "plbart cannot be converted: it splits code"),
+        ("--from Blenderbot x --out y-de-en", "Blenderbot cannot be converted: it continues"),
         ("--from gpt x --out y-de-en", "is unknown: choose friendshipkim, hyunwoongko, tutorial"),
         ("--from marian x --out y", "does not end with a direction: call it y-de-en"),
         ("--from marian x --out y-de-en", "x does not exist: check the path"),
