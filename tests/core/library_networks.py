@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from tests import tokenizer_folders
+from tests.generated_language import language
 
 _BART = {
     "d_model": 24,
@@ -41,7 +42,6 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "mbart": ("mbart", "mbart", "MBart", _BART | {"scale_embedding": True}),
     "m2m100": ("m2m100", "m2m100", "M2M100", _BART | {"scale_embedding": True}),
-    "nllb": ("m2m100", "nllb", "M2M100", _BART | {"scale_embedding": True}),
     "fsmt": ("fsmt", "fsmt", "FSMT", _BART | {"langs": ["de", "en"]}),
     "t5": ("t5", "t5", "T5", _T5),
     "t5 1.1": ("t5", "t5", "T5", _T5 | _UNTIED | {"feed_forward_proj": "gated-gelu"}),
@@ -63,7 +63,7 @@ def network(name: str, sizes: tuple[int, int], **more: Any) -> Any:
 
 
 def move(made: Any, name: str) -> Any:
-    """Move every parameter, so that none is 0 or 1; T5 1.1 and mT5 get a classifier of their own."""
+    """Move every parameter away from 0 and 1; T5 1.1 and mT5 get a classifier of their own."""
     with torch.no_grad():
         for parameter_name, parameter in made.named_parameters():
             if name != "fsmt" or "embed_positions" not in parameter_name:
@@ -87,18 +87,45 @@ def sizes_of(folder: Path, name: str) -> tuple[int, int]:
 def saved(folder: Path, name: str) -> Path:
     """Write a random network and its tokenizer."""
     tokenizer_folders.write(folder, NETWORKS[name][1])
-    more: dict[str, dict[str, Any]] = {"fsmt": {"langs": ["de", "en"]}}
-    more["nllb"] = {
-        "tokenizer_class": "NllbTokenizer",
-        "extra_special_tokens": list(tokenizer_folders.CODES),
-    }
-    if name in more:
-        tokenizer_folders.put(folder, "tokenizer_config.json", more[name])
+    if name == "fsmt":
+        tokenizer_folders.put(folder, "tokenizer_config.json", {"langs": ["de", "en"]})
     move(network(name, sizes_of(folder, name)), name).save_pretrained(folder)
     return folder
 
 
 def codes(name: str) -> dict[str, Any]:
     """Return the options that choose a pair of languages, if the family needs them."""
-    found = {"mbart": ("de_DE", "en_XX"), "m2m100": ("de", "en"), "nllb": ("deu_Latn", "eng_Latn")}
+    found = {"mbart": ("de_DE", "en_XX"), "m2m100": ("de", "en")}
     return {"codes": found[name]} if name in found else {}
+
+
+def trained(folder: Path, name: str, steps: int, **more: Any) -> tuple[Any, list[str]]:
+    """Write a network that the library trained on generated sentences, and its tokenizer.
+
+    Return the network and 200 sentences that it was not trained on.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer_folders.write(folder, NETWORKS[name][1])
+    made = network(name, sizes_of(folder, name), dropout_rate=0.0, dropout=0.0, **more)
+    made.save_pretrained(folder)  # for the tokenizer, which reads the settings
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    pairs = [texts for texts, _ in language().pairs(2_000 + 200)]
+    optimiser = torch.optim.AdamW(made.parameters(), lr=3e-3)
+    draw = torch.Generator().manual_seed(5)
+    made.train()
+    for step in range(steps):
+        for group in optimiser.param_groups:
+            group["lr"] = 3e-3 * min(1, step / 50, (steps - step) / 50)
+        chosen = torch.randint(0, 2_000, (32,), generator=draw).tolist()
+        sources, targets = zip(*(pairs[i] for i in chosen), strict=True)
+        batch = tokenizer(list(sources), padding=True, return_tensors="pt")
+        labels = tokenizer(list(targets), padding=True, return_tensors="pt").input_ids
+        labels = labels.masked_fill(labels == tokenizer.pad_token_id, -100)
+        loss = made(**batch, labels=labels).loss
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(made.parameters(), 1.0)
+        optimiser.step()
+    made.eval().save_pretrained(folder)
+    return made, [source for source, _ in pairs[2_000:]]
