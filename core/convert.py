@@ -7,9 +7,9 @@ python -m core.convert --from FAMILY --reference-script
 
 FAMILY is friendshipkim, hyunwoongko, tutorial, bentrevett or annotated (a safetensors file of the
 state dict), marian, pegasus, bart, mbart, m2m100, fsmt or t5 (a folder as Hugging Face saves it).
-DIR ends with the direction, as in NAME-de-en. The
-network is compared with the original if transformers is installed or a reference is given; see
-core/foreign/README.md. No pickle is read. These two lines write a .pt file as safetensors:
+DIR ends with the direction, as in NAME-de-en. The network is compared with the original if
+transformers is installed or a reference is given; see core/foreign/README.md. No pickle is read.
+These two lines write a .pt file as safetensors:
 
 """
 
