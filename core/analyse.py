@@ -130,7 +130,7 @@ def aligned_lines(arguments: Namespace) -> None:
         "aer": chosen.aer,
         "low": chosen.low,
         "high": chosen.high,
-        **exports(chosen, card.model.num_heads),
+        **exports(chosen, card.model.heads("cross")),
     }
     if reverse is not None:
         result["reverse_heads"] = [list(head) for head in reverse.found.heads]
@@ -176,7 +176,7 @@ def _aligner(
         return Aligner(checkpoint, atlas.alignment_heads)
     text = corpus(checkpoint, pairs, gold)
     check_gold(checkpoint, text)
-    size = card.model.num_decoder_layers, card.model.num_heads
+    size = card.model.num_decoder_layers, card.model.heads("cross")
     by = tuple((reading, arguments.quantity) for reading in READINGS)
     run = in_process(checkpoint)
     chosen = best_heads(run, folder, text, size, by, arguments.one_layer)
@@ -211,7 +211,7 @@ def _heads_line(found: AlignmentHeads) -> str:
 def importances(arguments: Namespace) -> None:
     """Measure how ablating each head changes the loss."""
     checkpoint, pairs, device = _encoded(arguments)
-    heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
+    heads = sum(site.num_heads for site in checkpoint.model.attention_sites())
     with progress_bar(heads, " heads") as on_progress:
         loss, rows = importance(checkpoint.model, pairs, arguments.method, device, on_progress)
     table([("loss, nats per token", f"{loss:.4f}"), ("head (from 1)", "change in loss, 95 % CI")])
@@ -237,7 +237,8 @@ def importances(arguments: Namespace) -> None:
 def words(arguments: Namespace) -> None:
     """Compare each head's direct logit effect on a word with the effect of ablating the head."""
     checkpoint, pairs, device = _encoded(arguments)
-    heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
+    config = checkpoint.card.model
+    heads = 2 * config.num_decoder_layers * config.heads("decoder")
     with progress_bar(heads, " heads") as on_progress:
         result = prediction_error(checkpoint.model, pairs, arguments.tokens, device, on_progress)
     largest = result.largest(arguments.largest)

@@ -529,10 +529,8 @@ class Translator:
 
     def _check_size(self, source: int, target: int) -> None:
         """Raise InputError if the maps for these numbers of tokens exceed a record's limits."""
-        model = self.card.model
-        layers = model.num_encoder_layers, model.num_decoder_layers
         try:
-            check_size(layers, model.num_heads, source, target)
+            check_size(self.card.model, source, target)
         except ValueError as error:
             raise InputError(str(error)) from None
 

@@ -10,7 +10,7 @@ from tokenizers import models, pre_tokenizers, trainers
 from core.checkpoint.folder import save
 from core.model.build import build
 from core.text.pieces import PieceTokenizer
-from core.text.tokenizer import BOS, EOS
+from core.text.tokenizer import BOS, EOS, Frame
 from tests import small
 
 NEVER = 44  # an id that the network cannot write, like Marian's <pad>
@@ -24,7 +24,7 @@ def pieces(sentences: list[str], first: list[int]) -> PieceTokenizer:
         sentences, trainers.UnigramTrainer(vocab_size=120, show_progress=False)
     )
     vocabulary, scores = zip(*json.loads(learner.to_str())["model"]["vocab"], strict=True)
-    return PieceTokenizer(vocabulary, scores, first=first)
+    return PieceTokenizer(vocabulary, scores, frame=Frame(first=tuple(first)))
 
 
 def write(folder: Path, **changes: object) -> Path:

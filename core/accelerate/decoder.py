@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from core.accelerate.kernels import Decoder, Layer, Product, supports
 from core.accelerate.layers import product
+from core.config import ModelConfig
 from core.model.decoding import KVCache
 from core.model.transformer import DecoderLayer, Transformer
 
@@ -116,8 +117,8 @@ class TreeCache:
 class FastTransformer(Transformer):
     """A Transformer that decodes with step.c.
 
-    Falls back to torch for edited states, heads or softmax, a finite mask value, and what
-    `supports` rejects.
+    Falls back to torch for parts without a kernel, edited states, heads or softmax, a finite mask
+    value, and what `supports` rejects.
     """
 
     @torch.inference_mode()
@@ -128,7 +129,7 @@ class FastTransformer(Transformer):
         memory_NSD, source_mask = self.encode(source_BS)
         N, S, D = memory_NSD.shape
         layers = [_packed(layer) for layer in self.decoder]
-        shape = N, S, 2, self.config.num_heads, -1
+        shape = N, S, 2, self.config.heads("cross"), -1
         projected = [kv.run(memory_NSD.view(N * S, D)).view(shape) for _, kv in layers]
         memory = torch.stack(projected).permute(0, 3, 1, 4, 2, 5).contiguous()
         return TreeCache(
@@ -159,7 +160,22 @@ class FastTransformer(Transformer):
         return logits_BV, replace(state, tree=tree, path_BM=path_BM, length=state.length + 1)
 
     def _is_standard(self) -> bool:
-        return "change_state" not in vars(self) and all(map(_is_standard, self.decoder))
+        return (
+            _has_kernels(self.config)
+            and "change_state" not in vars(self)
+            and all(map(_is_standard, self.decoder))
+        )
+
+
+def _has_kernels(config: ModelConfig) -> bool:
+    """Return whether step.c has every part of such a decoder's layers; T5's run in torch."""
+    return (
+        config.norm == "layer"
+        and not config.gated
+        and not config.relative_buckets
+        and config.scale_scores
+        and config.heads("decoder") * config.size_of_head("decoder") == config.d_model
+    )
 
 
 def _is_standard(layer: nn.Module) -> bool:

@@ -122,7 +122,8 @@ class _Layer(ctypes.Structure):
     )
 
 
-_ACTIVATIONS: dict[Activation, int] = {"relu": 0, "silu": 1}  # the enum in step.c
+_ACTIVATIONS: dict[Activation, int] = {"relu": 0, "silu": 1, "gelu": 2, "gelu_tanh": 3}
+"""The enum in step.c."""
 
 
 class Product:

@@ -38,7 +38,7 @@ typedef struct {
     double eps;
 } Norm;
 
-enum { RELU, SILU };
+enum { RELU, SILU, GELU, GELU_TANH };
 enum { QKV, OUTPUT, CROSS_QUERY, CROSS_OUTPUT, INNER, OUTER, PRODUCTS };
 
 typedef struct {
@@ -135,10 +135,13 @@ void product(const Affine *a, const float *x, int64_t B, float *y) {
     }
 }
 
-/* Return x · sigmoid(x); e^−|x| cannot overflow. */
-static inline vec silu(vec x) {
-    const ivec negative = x < 0;
-    const vec e = exponential(blend(negative, x, -x));
+/* Return SiLU, x · sigmoid(x), or the approximate GELU: x/2 · (1 + tanh(y/2)) = x · sigmoid(y), with
+   y/2 = √(2/π) (x + 0.044715 x³). e^−|y| cannot overflow. */
+static inline vec smooth(int64_t activation, vec x) {
+    vec y = x;
+    if (activation == GELU_TANH) y *= 1.59576912f + 0.0713548163f * x * x;
+    const ivec negative = y < 0;
+    const vec e = exponential(blend(negative, y, -y));
     return x * blend(negative, e, (vec){0} + 1) / (1 + e);
 }
 
@@ -149,11 +152,15 @@ static void activate(int64_t activation, float *x, int64_t count) {
         for (int64_t i = 0; i < count; i++) x[i] = x[i] < 0 ? 0 : x[i]; /* keeps NaN */
         return;
     }
+    if (activation == GELU) {
+        for (int64_t i = 0; i < count; i++) x[i] *= 0.5f + 0.5f * erff(x[i] * 0.707106781f);
+        return;
+    }
     const int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES) *(vec *)(x + i) = silu(*(vec *)(x + i));
+    for (int64_t i = 0; i < whole; i += LANES) *(vec *)(x + i) = smooth(activation, *(vec *)(x + i));
     vec rest = {0};
     memcpy(&rest, x + whole, (count - whole) * sizeof *x);
-    rest = silu(rest);
+    rest = smooth(activation, rest);
     memcpy(x + whole, &rest, (count - whole) * sizeof *x);
 }
 

@@ -5,7 +5,6 @@ Axes: Q query, K key, D d_model, H head, E = d_k = d_v (size of one head).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +18,8 @@ from core.frozen import Bools, Doubles, Frozen
 class Site(Frozen):
     """The inputs, weights, mask and maps of one attention sub-layer; mask True = may attend.
 
-    Matrices are [out, in] as in nn.Linear: queries are `inputs @ to_query.T + query_bias`.
+    Matrices are [out, in] as in nn.Linear: queries are `inputs @ to_query.T + query_bias`. A score
+    is q·k / `divisor`, usually √d_k, plus `bias_HQK` if the network has a bias by distance.
     """
 
     kind: str
@@ -38,6 +38,8 @@ class Site(Frozen):
     mask_QK: Bools
     mask_score: float
     maps_HQK: NDArray[np.float32]
+    divisor: float
+    bias_HQK: Doubles | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,8 @@ class InsideHead(Frozen):
     """The computation of one head for one query, step by step, with one row per key.
 
     `products_KE[k]` holds the terms of q·k, `scores_K` their sums, and `scaled_K` the sums divided
-    by √d_k. `masked_K` is the input of the softmax, `exps_K` is e^(score − largest score), and
+    by √d_k (`divisor`). `distance_K` is the bias by distance, None if the network has none.
+    `masked_K` is the input of the softmax, `exps_K` is e^(score − largest score), and
     `weights_K` is `exps_K` divided by its sum. `z_E` is the sum of `weighted_KE`, the weighted
     values. `parts_HD` holds each head's z times its own columns of the output projection.
     `output_D`, the output of the attention, is the sum of all parts and `bias_D`.
@@ -61,6 +64,8 @@ class InsideHead(Frozen):
     products_KE: Doubles
     scores_K: Doubles
     scaled_K: Doubles
+    divisor: float
+    distance_K: Doubles | None
     open_K: Bools
     masked_K: Doubles
     exps_K: Doubles
@@ -75,6 +80,7 @@ class InsideHead(Frozen):
 def inside_head(site: Site, head: int, query: int) -> InsideHead:
     """Compute softmax(qKᵀ/√d_k + M)V Wᴼ for one head and query (paper §3.2), in float64.
 
+    A bias by distance is added to the scores if the network has one.
     `core.site(translator, record, kind, layer)` gives the site; see `InsideHead` for the axes.
     """
     q_HE = heads_of(site.inputs_QD[query] @ site.to_query.T + site.query_bias, site.num_heads)
@@ -82,9 +88,11 @@ def inside_head(site: Site, head: int, query: int) -> InsideHead:
     v_HKE = heads_of(site.memory_KD @ site.to_value.T + site.value_bias, site.num_heads)
     products_HKE = q_HE[:, None] * k_HKE
     scores_HK = products_HKE.sum(-1)
-    scaled_HK = scores_HK / math.sqrt(q_HE.shape[-1])
+    scaled_HK = scores_HK / site.divisor
+    bias_HK = None if site.bias_HQK is None else site.bias_HQK[:, query]
     open_K = site.mask_QK[query]
-    masked_HK = np.where(open_K, scaled_HK, site.mask_score)
+    complete_HK = scaled_HK if bias_HK is None else scaled_HK + bias_HK
+    masked_HK = np.where(open_K, complete_HK, site.mask_score)
     exps_HK = np.exp(masked_HK - masked_HK.max(-1, keepdims=True))
     weights_HK = exps_HK / exps_HK.sum(-1, keepdims=True)
     z_HE = np.einsum("hk,hke->he", weights_HK, v_HKE)
@@ -101,6 +109,8 @@ def inside_head(site: Site, head: int, query: int) -> InsideHead:
         products_KE=products_HKE[head],
         scores_K=scores_HK[head],
         scaled_K=scaled_HK[head],
+        divisor=site.divisor,
+        distance_K=None if bias_HK is None else bias_HK[head],
         open_K=open_K,
         masked_K=masked_HK[head],
         exps_K=exps_HK[head],

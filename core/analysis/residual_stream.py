@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from core.analysis.inside_head import Site, heads_of
+from core.config import Norm as NormForm
 from core.frozen import Doubles, Frozen
 from core.kinds import Kind, Side
 
@@ -24,6 +25,7 @@ What = Literal[
     "norm shift",
     "feed-forward norm shift",
     "final norm shift",
+    "embedding norm shift",
     "query bias",
     "key bias",
     "classifier bias",
@@ -34,6 +36,10 @@ SUBLAYERS: dict[Side, tuple[Kind | None, ...]] = {
     "decoder": ("decoder", "cross", None),
 }
 """The sub-layers of a layer, in order: an attention's kind, or None for feed-forward."""
+
+
+EMBEDDING = -1
+"""The `layer` of the norm after a side's embeddings."""
 
 
 def check_index(name: str, index: int, count: int) -> None:
@@ -85,10 +91,11 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class Norm(Frozen):
-    """A layer norm as it ran: γ [D] (`gain_D`), β [D] (`shift_D`), eps, input and output [N, D].
+    """A norm as it ran: γ [D] (`gain_D`), β [D] (`shift_D`), eps, input and output [N, D].
 
-    It belongs to an attention (kind and layer), to a feed-forward layer (no kind), or to the end of
-    a side's stack (no layer).
+    It belongs to an attention (kind and layer), to a feed-forward layer (no kind), to the end of
+    a side's stack (no layer), or to the embeddings (layer EMBEDDING). A norm of the form "rms" has
+    no mean and no β; see `core.config.ModelConfig` for the forms.
     """
 
     side: Side
@@ -99,26 +106,35 @@ class Norm(Frozen):
     eps: float
     input_ND: Doubles
     output_ND: Doubles
+    form: NormForm = "layer"
 
     @property
     def shift(self) -> Component:
         """The component for β."""
         if self.layer is None:
             return Component("final norm shift", self.side)
+        if self.layer == EMBEDDING:
+            return Component("embedding norm shift", self.side)
         if self.kind is None:
             return Component("feed-forward norm shift", self.side, self.layer)
         return Component("norm shift", self.kind, self.layer)
 
     def linearised(self, parts: Doubles) -> Doubles:
         """Return γ(x − mean x)/σ of parts [..., N, D], with σ fixed to that of the actual input."""
-        return self.gain_D * (parts - parts.mean(-1, keepdims=True)) / self._scale(self.input_ND)
+        return self.gain_D * self._centred(parts) / self._scale(self.input_ND)
 
     def recomputed(self, x: Doubles) -> Doubles:
         """Apply the norm to another input [..., N, D], with the σ of that input."""
-        return self.gain_D * (x - x.mean(-1, keepdims=True)) / self._scale(x) + self.shift_D
+        return self.gain_D * self._centred(x) / self._scale(x) + self.shift_D
+
+    def _centred(self, x: Doubles) -> Doubles:
+        return x if self.form == "rms" else x - x.mean(-1, keepdims=True)
 
     def _scale(self, x: Doubles) -> Doubles:
-        return np.sqrt(x.var(-1, keepdims=True) + self.eps)
+        if self.form == "deviation":
+            return x.std(-1, ddof=1, keepdims=True) + self.eps
+        square = self._centred(x) ** 2
+        return np.sqrt(square.mean(-1, keepdims=True) + self.eps)
 
     def at(self, positions: slice) -> Norm:
         return replace(self, input_ND=self.input_ND[positions], output_ND=self.output_ND[positions])
@@ -143,7 +159,9 @@ class Stream(Frozen):
         return Stream((*self.components, *components), np.concatenate((self.parts, parts)))
 
     def through(self, norm: Norm) -> Stream:
-        """Return the stream after a norm."""
+        """Return the stream after a norm; a norm without β adds no component."""
+        if norm.form == "rms":
+            return Stream(self.components, norm.linearised(self.parts), norm, self.parts)
         shift = np.broadcast_to(norm.shift_D, (1, *self.parts.shape[1:]))
         parts = np.concatenate((norm.linearised(self.parts), shift))
         return Stream((*self.components, norm.shift), parts, norm, self.parts)
@@ -153,7 +171,7 @@ class Stream(Frozen):
 
         If there is no last norm, or the component is that norm's shift, the part is subtracted.
         """
-        if self.norm is None or self.before is None or component == len(self.before):
+        if self.norm is None or self.before is None or component >= len(self.before):
             return self.parts.sum(0) - self.parts[component]
         return self.norm.recomputed(self.before.sum(0) - self.before[component])
 
@@ -166,14 +184,15 @@ class Stream(Frozen):
 class Trace(Frozen):
     """The states of one sentence's pass, in float64, from which any stream can be built.
 
-    By side, `embedded` holds the token and position embeddings [2, N, D], and `norms` one norm per
-    sub-layer in execution order. `last` is the final norm of each side, if any. `ends` holds two
-    arrays [N, D]: the output of the last layer, and that output after the final norm, if any.
-    `logits_TV` are the logits of the pass.
+    By side, `embedded` holds the token and position embeddings [2, N, D], `first` the norm after
+    them, if any, and `norms` one norm per sub-layer in execution order. `last` is the final norm of
+    each side, if any. `ends` holds two arrays [N, D]: the output of the last layer, and that output
+    after the final norm, if any. `logits_TV` are the logits of the pass.
     """
 
     norm_first: bool
     embedded: dict[Side, Doubles]
+    first: dict[Side, Norm | None]
     sites: dict[tuple[Kind, int], Site]
     norms: dict[Side, tuple[Norm, ...]]
     last: dict[Side, Norm | None]
@@ -209,6 +228,8 @@ class Trace(Frozen):
     ) -> Stream:
         first = Component("token"), Component("position")
         stream = Stream(first, self.embedded[side][:, positions])
+        if norm := self.first[side]:
+            stream = stream.through(norm.at(positions))
         for i, norm in enumerate(self.norms[side]):
             kind, layer = norm.kind, norm.layer
             if (kind, layer) == stop:

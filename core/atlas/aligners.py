@@ -75,7 +75,7 @@ class HeadLinks:
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         card = checkpoint.card.model
-        shape = 2, 2, card.num_decoder_layers + 1, card.num_heads + 1
+        shape = 2, 2, card.num_decoder_layers + 1, card.heads("cross") + 1
         counts: list[tuple[Sentence, dict[str, NDArray[np.int64]]]] = []
         for sentence, gold in _with_gold(chunk):
             maps = word_maps(checkpoint, _texts(sentence))

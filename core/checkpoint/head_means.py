@@ -50,8 +50,8 @@ def load_means(folder: Path, config: ModelConfig, device: str = "cpu") -> HeadMe
     """Read the means for a network of this shape. Raises CheckpointError."""
     file = folder / FILE
     L = {"encoder": config.num_encoder_layers}
-    D, H, layers = config.d_model, config.num_heads, config.num_decoder_layers
-    shapes: Shapes = {kind: (L.get(kind, layers), H, D) for kind in KINDS}
+    D, layers = config.d_model, config.num_decoder_layers
+    shapes: Shapes = {kind: (L.get(kind, layers), config.heads(kind), D) for kind in KINDS}
     remedy = (
         f"write it with `python -m core.analyse means --checkpoint {shell_quoted(folder)} "
         "--src FILE --ref FILE`"

@@ -125,11 +125,12 @@ def _check(rows: Rows, vocabulary: int, side: str) -> None:
 
 
 def _shapes(model: Seq2Seq, source_BS: torch.Tensor, target_BT: torch.Tensor) -> tuple[Shape, ...]:
-    (B, S), T, H = source_BS.shape, target_BT.shape[1], model.config.num_heads
+    (B, S), T, config = source_BS.shape, target_BT.shape[1], model.config
+    H = config.heads("decoder")
     with torch.inference_mode():
         stored = tuple(model.encode(source_BS)[1].shape)
     return (
-        Shape("source mask in the encoder", stored, (B, H, S, S)),
+        Shape("source mask in the encoder", stored, (B, config.num_heads, S, S)),
         Shape("source mask in cross-attention", stored, (B, H, T, S)),
         Shape("target mask: padding", tuple(padding_mask(target_BT, PAD).shape), (B, H, T, T)),
         Shape("target mask: causal", tuple(causal_mask(T).shape), (B, H, T, T)),

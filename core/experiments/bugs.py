@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from core.config import ModelConfig
 from core.data.batches import pad
 from core.experiments.experiment import of_pass
 from core.frozen import Bools, Doubles, Floats, Frozen
@@ -80,13 +81,13 @@ def broken(model: Seq2Seq, bug: Bug | None) -> Generator[None]:
         if bug in _EDITS:
             stack.enter_context(edited(model, _EDITS[bug]))
         elif bug is not None:
-            attend = partial(_broken_attention, bug, model.config.mask_score)
+            attend = partial(_broken_attention, bug, model.config)
             stack.enter_context(after_attention(model.attention_sites(), attend))
         yield
 
 
 def _broken_attention(
-    bug: Bug, score: float | None, site: AttentionSite, call: Call, output: Any
+    bug: Bug, config: ModelConfig, site: AttentionSite, call: Call, output: Any
 ) -> tuple[Tensor, Tensor]:
     """Attend from x [B, Q, D] to memory [B, K, D] with one mistake."""
     (x, memory, *_), mask = call.args, site.mask(call)[:, None]
@@ -99,14 +100,17 @@ def _broken_attention(
         for states, projection in ((x, to_query), (memory, to_key), (memory, to_value))
     )
     if bug == "unscaled":
-        q = q * math.sqrt(q.shape[-1])  # the division by √d_k follows
+        q = q * site.divisor  # the division by √d_k follows
     if bug == "inverted_mask":
         mask = ~mask
+    given: Any = {"mask_score": config.mask_score, "scale": config.scale_scores}
+    bias = site.bias(q.shape[-2], k.shape[-2])
     if bug == "over_queries":  # the softmax of the transposed scores, transposed back
-        weights = scaled_dot_product_attention(k, q, q, mask.mT, mask_score=score)[1].mT
+        bias = None if bias is None else bias.mT
+        weights = scaled_dot_product_attention(k, q, q, mask.mT, bias_HTS=bias, **given)[1].mT
         heads = weights @ v
     else:
-        heads, weights = scaled_dot_product_attention(q, k, v, mask, mask_score=score)
+        heads, weights = scaled_dot_product_attention(q, k, v, mask, bias_HTS=bias, **given)
     return F.linear(heads.transpose(1, 2).flatten(2), *to_output), weights
 
 
@@ -338,7 +342,9 @@ def _healthy_scores(model: Seq2Seq, batch: _Batch) -> Doubles:
     to_query, to_key, *_ = call.site.projections()
     x_1SD = call.query[:, : batch.S]
     q, k = (_split(F.linear(x_1SD, *to), call.site.num_heads)[0] for to in (to_query, to_key))
-    return (q @ k.mT).double().cpu().numpy() / math.sqrt(q.shape[-1])
+    scores_HSS = (q @ k.mT) / call.site.divisor
+    bias_HSS = call.site.bias(batch.S, batch.S)
+    return (scores_HSS if bias_HSS is None else scores_HSS + bias_HSS).double().cpu().numpy()
 
 
 def _against_scores(weights_HQK: Doubles, scores_HQK: Doubles) -> tuple[float, float, float]:

@@ -82,7 +82,7 @@ def pair_effects(borrow: Borrow, source: Ids, target: Ids, kind: Kind) -> Steps[
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}: choose encoder, decoder or cross")
     with borrow() as model:
-        heads, H = heads_of(model, (kind,)), model.config.num_heads
+        heads, H = heads_of(model, (kind,)), model.config.heads(kind)
     pairs = list(combinations_with_replacement(range(len(heads)), 2))
     choices = [frozenset({heads[a], heads[b]}) for a, b in pairs]
     found_NNT = np.empty((len(heads), len(heads), len(target)))

@@ -187,10 +187,12 @@ def patched(
     arrays: dict[str, Doubles] = {
         side: np.full((len(model.stack(side).layers) + 1, lengths[side]), np.nan) for side in SIDES
     }
-    H, layers = model.config.num_heads, {site.kind: 0 for site in model.attention_sites()}
+    layers = {site.kind: 0 for site in model.attention_sites()}
     for site in model.attention_sites():
         layers[site.kind] += 1
-    arrays |= {f"{kind} heads": np.full((layers[kind], H), np.nan) for kind in KINDS}
+    arrays |= {
+        f"{kind} heads": np.full((layers[kind], model.config.heads(kind)), np.nan) for kind in KINDS
+    }
     for (name, cell), share in zip(cells, shares_R, strict=True):
         arrays[name][cell] = share
     return Patched(

@@ -3,7 +3,6 @@
 Axes: L layer, H head, Q query, K key, N token, D d_model, E size of one head.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -28,13 +27,15 @@ SOURCES = ("content", "position", "bias")
 class ScoreParts(Frozen):
     """A first layer's scores q·k/√d_k, split by the sources of query and key.
 
-    `parts` [3, 3, H, Q, K] is in the order of SOURCES, query first, then key. The parts sum to
-    `scores` [H, Q, K], which are computed from the layer's input. `weights` are the attention
+    `parts` [3, 3, H, Q, K] is in the order of SOURCES, query first, then key. With `distance`
+    [H, Q, K], the bias by distance of networks that have one, else 0, the parts sum to `scores`
+    [H, Q, K], which are computed from the layer's input. `weights` are the attention
     weights of the pass; in `mask` [Q, K], True = may attend. With `norm_first`, a LayerNorm
     precedes the projections.
     """
 
     parts: Doubles
+    distance: Doubles
     scores: Doubles
     weights: NDArray[np.float32]
     mask: Bools
@@ -52,17 +53,25 @@ class ScoreParts(Frozen):
     @property
     def largest_error(self) -> float:
         """The largest deviation of the sum of the parts from the score."""
-        return float(np.abs(self.parts.sum((0, 1)) - self.scores).max())
+        return float(np.abs(self.parts.sum((0, 1)) + self.distance - self.scores).max())
 
 
 @of_pass
 def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Doubles]:
     """Return the scores q·k/√d_k of every head before masking, by kind: [L, H, Q, K].
 
+    They contain the bias by distance, if the network has one.
+
     Call it with (translator, record), or with (model, source, target) and ids that end with <eos>.
     """
-    evidence = teacher_forced_pass(model, source, target).evidence
-    return {kind: np.stack([*map(site_scores, evidence.sites_of(kind))]) for kind in KINDS}
+    evidence, scaled = (
+        teacher_forced_pass(model, source, target).evidence,
+        model.config.scale_scores,
+    )
+    return {
+        kind: np.stack([site_scores(site, scaled) for site in evidence.sites_of(kind)])
+        for kind in KINDS
+    }
 
 
 @of_pass
@@ -75,15 +84,17 @@ def score_parts(
 ) -> ScoreParts:
     """Split the self-attention scores of the encoder's or decoder's first layer exactly.
 
-    The layer's input is x = c + p, with c = embedding·√d_model and p = PE. If a LayerNorm comes
-    first, its σ is held at that of x (core.analysis.residual_stream), which makes it linear, and
-    its β counts towards the bias parts. Call it with (translator, record, kind), or with
-    (model, source, target, kind) and ids that end with <eos>.
+    The layer's input is x = c + p, with c = embedding·√d_model and p = PE. If a norm comes first
+    (after the embeddings, before the projections, or both), its σ is held at that of its input
+    (core.analysis.residual_stream), which makes it linear, and its β counts towards the bias parts.
+    Call it with (translator, record, kind), or with (model, source, target, kind) and ids that end
+    with <eos>.
     """
     (trace,) = traces(model, [source], [target])
     site = trace.site(kind, 0)
-    token_ND, position_ND, *shift = trace.queries(kind, 0).parts
-    parts_3ND = np.stack((token_ND, position_ND, *(shift or [np.zeros_like(token_ND)])))
+    token_ND, position_ND, *shifts = trace.queries(kind, 0).parts
+    shift_ND = np.sum(shifts, axis=0) if shifts else np.zeros_like(token_ND)
+    parts_3ND = np.stack((token_ND, position_ND, shift_ND))
     with_bias_311 = np.array([False, False, True])[:, None, None]
     q, k = (
         (
@@ -95,10 +106,12 @@ def score_parts(
             (site.to_key, site.key_bias, site.memory_KD),
         )
     )
-    scale = math.sqrt(q[1].shape[-1])
+    products_HQK = q[1] @ k[1].swapaxes(-1, -2) / site.divisor
+    distance_HQK = np.zeros_like(products_HQK) if site.bias_HQK is None else site.bias_HQK
     return ScoreParts(
-        parts=q[0][:, None] @ k[0].swapaxes(-1, -2) / scale,
-        scores=q[1] @ k[1].swapaxes(-1, -2) / scale,
+        parts=q[0][:, None] @ k[0].swapaxes(-1, -2) / site.divisor,
+        distance=distance_HQK,
+        scores=products_HQK + distance_HQK,
         weights=site.maps_HQK,
         mask=site.mask_QK,
         norm_first=model.config.norm_first,

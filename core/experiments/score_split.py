@@ -3,7 +3,6 @@
 Axes: C component, Q query, K key, N position, D d_model, E size of one head.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -57,8 +56,9 @@ class Removal:
 class ScoreSplit(Frozen):
     """One cell's score q·k/√d_k before masking, as terms [query component, key component].
 
-    `score` is recomputed from the attention's input; `weight` is the weight in the pass. Layer norm
-    is linearised at its actual scale (core.analysis.residual_stream). The last components are the
+    `score` is recomputed from the attention's input; it is the sum of all terms and of `distance`,
+    the bias by distance, which is 0 in most networks. `weight` is the weight in the pass. Norms are
+    linearised at their actual scale (core.analysis.residual_stream). The last components are the
     biases of the two projections.
     """
 
@@ -72,13 +72,14 @@ class ScoreSplit(Frozen):
     terms: Doubles
     score: float
     weight: float
+    distance: float = 0.0
     removals: tuple[Removal, ...] = ()
 
     def components(self, end: End) -> tuple[Component, ...]:
         return self.query_components if end == "query" else self.key_components
 
     def by_component(self, end: End) -> Doubles:
-        """Return each query (or key) component's sum of terms: [C], which adds up to the score."""
+        """Return each query (or key) component's sum of terms: [C], without `distance`."""
         return self.terms.sum(1 if end == "query" else 0)
 
     def largest(self, count: int) -> list[tuple[Component, Component, float]]:
@@ -106,7 +107,7 @@ class ScoreSplit(Frozen):
     @property
     def largest_error(self) -> float:
         """The deviation of the sum of the terms from the score."""
-        return abs(float(self.terms.sum()) - self.score)
+        return abs(float(self.terms.sum()) + self.distance - self.score)
 
 
 @of_pass
@@ -139,7 +140,8 @@ def score_split(
         key=key,
         query_components=row.components("query"),
         key_components=row.components("key"),
-        terms=q_CE @ k_CE.T / math.sqrt(q_CE.shape[-1]),
+        terms=q_CE @ k_CE.T / row.divisor,
+        distance=float(row.distance_K[key]),
         score=float(row.scores_K[key]),
         weight=row.recorded[key],
     )
@@ -189,6 +191,9 @@ class _Row:
         self.kind, self.layer, self._query = kind, layer, query
         self.recorded = site.maps_HQK[head, query].tolist()
         self._open_K = site.mask_QK[query]
+        self.divisor = site.divisor
+        bias_HQK = site.bias_HQK
+        self.distance_K = np.zeros(len(self._open_K)) if bias_HQK is None else bias_HQK[head, query]
         self._streams: dict[End, Stream] = {
             "query": trace.queries(kind, layer, slice(query, query + 1)),
             "key": trace.keys(kind, layer),
@@ -199,7 +204,7 @@ class _Row:
         }
         self._fed = self._projected(site.inputs_QD, site.memory_KD)
         self.parts = {end: self._split(end) for end in ENDS}
-        self.scores_K = _scores(self._fed)
+        self.scores_K = self._scores(self._fed)
         self.weights_K = self._weights(self.scores_K)
 
     def components(self, end: End) -> tuple[Component, ...]:
@@ -211,7 +216,7 @@ class _Row:
         held = recomputed = self._fed[end] - self.parts[end][component]
         if component < len(self._streams[end].components):
             recomputed = self._project(end, self._streams[end].without(component))
-        return _scores({**self._fed, end: held}), _scores({**self._fed, end: recomputed})
+        return self._scores(self._fed | {end: held}), self._scores(self._fed | {end: recomputed})
 
     def move(self, scores_K: Doubles, key: int) -> Move:
         """Return the change at one key from the row's own scores to `scores_K`."""
@@ -226,7 +231,11 @@ class _Row:
 
     def scores(self, inputs_QD: Doubles, memory_KD: Doubles) -> Doubles:
         """Return the query's scores [K] for other inputs of the attention."""
-        return _scores(self._projected(inputs_QD, memory_KD))
+        return self._scores(self._projected(inputs_QD, memory_KD))
+
+    def _scores(self, ends: dict[End, Doubles]) -> Doubles:
+        (q_E,), k_KE = ends["query"], ends["key"]
+        return k_KE @ q_E / self.divisor + self.distance_K
 
     def _projected(self, inputs_QD: Doubles, memory_KD: Doubles) -> dict[End, Doubles]:
         q_1E = self._project("query", inputs_QD[self._query : self._query + 1])
@@ -246,11 +255,6 @@ class _Row:
         open_K = np.where(self._open_K, scores_K, -np.inf)
         shares = np.exp(open_K - open_K.max())
         return shares / shares.sum()
-
-
-def _scores(ends: dict[End, Doubles]) -> Doubles:
-    (q_E,), k_KE = ends["query"], ends["key"]
-    return k_KE @ q_E / math.sqrt(len(q_E))
 
 
 def _head(weight: Doubles, bias: Doubles, num_heads: int, head: int) -> tuple[Doubles, Doubles]:

@@ -72,6 +72,8 @@ def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[Bools]) -> lis
                 memory_KD=double(call.memory[row, :K]),
                 mask_QK=mask_QK,
                 mask_score=-math.inf if score is None else score,
+                divisor=call.site.divisor,
+                bias_HQK=None if (bias := call.site.bias(Q, K)) is None else double(bias),
                 maps_HQK=call.weights[row, :, :Q, :K].cpu().numpy().astype(np.float32),
                 **matrices,
             )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from core.analysis.inside_head import Site
-from core.analysis.residual_stream import SUBLAYERS, Norm, Trace
+from core.analysis.residual_stream import EMBEDDING, SUBLAYERS, Norm, Trace
 from core.data.batches import collate
 from core.experiments.site import double, sites_of
 from core.frozen import Doubles
@@ -23,6 +25,7 @@ class _Watched:
 
     def __init__(self, model: Seq2Seq, hooks: ExitStack) -> None:
         self.norms: dict[Side, list[tuple[nn.Module, Tensor, Tensor]]] = {}
+        self.firsts: dict[Side, tuple[nn.Module, Tensor, Tensor]] = {}
         self.masks: dict[tuple[Kind, int], Tensor] = {}
         for side, sublayers in SUBLAYERS.items():
             layers, last = model.stack(side)
@@ -30,14 +33,29 @@ class _Watched:
             norms = [layer.get_submodule(name) for layer in layers for name in names]
             for norm in (*norms, last):
                 hooks.enter_context(norm.register_forward_hook(self._keep(side)))
+            name = "source_norm" if side == "encoder" else "target_norm"
+            if (first := getattr(model.embeddings, name)) is not None:
+                hooks.enter_context(first.register_forward_hook(self._keep_first(side)))
         hooks.enter_context(before_attention(model.attention_sites(), self._keep_mask))
 
     def _keep(self, side: Side) -> Callable[..., None]:
         calls = self.norms.setdefault(side, [])
         return lambda module, args, output: calls.append((module, args[0], output))
 
+    def _keep_first(self, side: Side) -> Callable[..., None]:
+        return lambda *call: self.firsts.update({side: (call[0], call[1][0], call[2])})
+
     def _keep_mask(self, site: AttentionSite, call: Call) -> None:
         self.masks[site.kind, site.layer] = site.mask(call)
+
+    def first_of(self, side: Side, row: int, length: int) -> Norm | None:
+        """Return the norm after a side's embeddings, if there is one."""
+        if side not in self.firsts:
+            return None
+        module, x, y = self.firsts[side]
+        return _norm(
+            side, None, EMBEDDING, module, double(x[row, :length]), double(y[row, :length])
+        )
 
     def norms_of(
         self, side: Side, row: int, length: int
@@ -75,7 +93,7 @@ def traces(
         watched = _Watched(model, hooks)
         captured = hooks.enter_context(capture(model))
         logits_BTV = model(batch.source, batch.target_in)
-    tables = model.embeddings
+    tables: Any = model.embeddings
     source_BSD = tables.look_up(batch.source, tables.source_table.weight)
     target_BTD = tables.look_up(batch.target_in, tables.target_weight)
     embedded: dict[Side, Tensor] = {
@@ -97,6 +115,7 @@ def traces(
         made.append(
             Trace(
                 norm_first=model.config.norm_first,
+                first={side: watched.first_of(side, row, lengths[side]) for side in SUBLAYERS},
                 embedded={s: double(x[:, row, : lengths[s]]) for s, x in embedded.items()},
                 sites={at: rows[row] for at, rows in sites.items()},
                 norms={side: norms for side, (norms, _, _) in norms.items()},
@@ -116,5 +135,8 @@ def _with_position(token_BND: Tensor, table: nn.Module) -> Tensor:
 def _norm(
     side: Side, kind: Kind | None, layer: int | None, module: nn.Module, x: Doubles, y: Doubles
 ) -> Norm:
-    assert isinstance(module, nn.LayerNorm)
-    return Norm(side, kind, layer, double(module.weight), double(module.bias), module.eps, x, y)
+    norm: Any = module
+    gain_D = double(norm.weight) * getattr(norm, "factor", 1.0)
+    shift_D = np.zeros_like(gain_D) if norm.bias is None else double(norm.bias)
+    form = getattr(norm, "kind", "layer")  # torch's own has no such field
+    return Norm(side, kind, layer, gain_D, shift_D, norm.eps, x, y, form)

@@ -13,10 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
+from core.kinds import SIDES
 from core.model.interface import AttentionSite, Call, Projection, Projections, Side, Stack, Weigh
 from core.model.masks import causal_mask, padding_mask
+from core.model.parts import ACTIVATIONS
 from core.model.top_tokens import TopTokens
-from core.model.transformer import ACTIVATIONS, Embeddings, Transformer
+from core.model.transformer import Embeddings, Transformer
 from core.text.tokenizer import PAD
 
 
@@ -123,27 +125,53 @@ class LibrarySite(AttentionSite):
         return lambda: (remove(), hook.remove())
 
 
+def check_library_can(config: ModelConfig) -> None:
+    """Raise a one-line ValueError if torch.nn.Transformer lacks a part of this network."""
+    lacks = {
+        f"a norm of the kind {config.norm!r}": config.norm != "layer",
+        "gated feed-forward layers": config.gated,
+        "layers without biases": not config.linear_bias,
+        "scores that are not divided by √d_k": not config.scale_scores,
+        "scores with a bias by distance": bool(config.relative_buckets),
+        "heads of a size of their own": any(
+            config.size_of_head(side) * config.heads(side) != config.d_model for side in SIDES
+        ),
+    }
+    if found := [part for part, is_set in lacks.items() if is_set]:
+        raise ValueError(
+            f"torch.nn.Transformer has no {', no '.join(found)}: this network runs in the "
+            "from-scratch code only"
+        )
+
+
 class Baseline(nn.Module):
-    """torch.nn.Transformer between the embeddings and classifier of the scratch model."""
+    """torch.nn.Transformer between the embeddings and classifier of the scratch model.
+
+    Raises ValueError for a network that torch.nn.Transformer cannot express.
+    """
 
     def __init__(self, config: ModelConfig):
         super().__init__()
+        check_library_can(config)
         self.config = config
         self.top_tokens = TopTokens()
         self.embeddings = Embeddings(config)
         shape: dict[str, Any] = dict(
             d_model=config.d_model,
-            nhead=config.num_heads,
-            dim_feedforward=config.dim_feedforward,
+            nhead=config.heads("decoder"),
+            dim_feedforward=config.feedforward("decoder"),
             dropout=config.dropout,
             layer_norm_eps=config.layer_norm_eps,
             activation=ACTIVATIONS[config.activation],
             batch_first=True,
             norm_first=config.norm_first,
         )
+        of_encoder: dict[str, Any] = dict(
+            shape, nhead=config.num_heads, dim_feedforward=config.dim_feedforward
+        )
         # Nested tensors would zero the padded query rows.
         encoder = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(**shape),
+            nn.TransformerEncoderLayer(**of_encoder),
             config.num_encoder_layers,
             nn.LayerNorm(config.d_model, config.layer_norm_eps),
             enable_nested_tensor=False,

@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
 
 Weigh = Callable[[Tensor, Tensor], Tensor]
-"""Scores q·k/√d_k [batch, head, query, key] and a broadcastable mask → attention weights."""
+"""Scores q·k/√d_k + bias [batch, head, query, key] and a broadcastable mask → weights."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,24 @@ class AttentionSite:
         """The number of heads H."""
         module: Any = self.module  # torch types every module attribute as Tensor or Module
         return module.num_heads
+
+    @property
+    def divisor(self) -> float:
+        """What scores are divided by: √d_k (paper §3.2.1), or 1 in T5."""
+        if not getattr(self.module, "scale_scores", True):
+            return 1.0
+        return math.sqrt(len(self.projections().query.weight) // self.num_heads)
+
+    @property
+    def distances(self) -> Tensor | None:
+        """The table of score biases by distance [bucket, head], which a stack's layers share."""
+        score_bias: Any = getattr(self.module, "score_bias", None)
+        return None if score_bias is None else score_bias.weight
+
+    def bias(self, queries: int, keys: int) -> Tensor | None:
+        """Return what is added to the scores of `queries` and `keys` [head, query, key], if any."""
+        score_bias: Any = getattr(self.module, "score_bias", None)
+        return None if score_bias is None else score_bias(queries, keys)
 
     def projections(self) -> Projections:
         """Return the module's projection tensors, which share its memory."""
@@ -109,8 +127,9 @@ class AttentionSite:
         self, q_BHTE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, mask: Tensor, weigh: Weigh
     ) -> tuple[Tensor, Tensor]:
         module: Any = self.module
-        q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])
-        weights_BHTS = weigh(q_BHTE @ k_BHSE.transpose(-2, -1), mask)
+        scores_BHTS = (q_BHTE / self.divisor) @ k_BHSE.transpose(-2, -1)
+        bias_HTS = self.bias(*scores_BHTS.shape[-2:])
+        weights_BHTS = weigh(scores_BHTS if bias_HTS is None else scores_BHTS + bias_HTS, mask)
         dropped_BHTS = F.dropout(weights_BHTS, module.dropout, training=module.training)
         return dropped_BHTS @ v_BHSE, weights_BHTS
 
@@ -138,6 +157,10 @@ class Embeddings(Protocol):
     def source_table(self) -> nn.Embedding: ...
     @property
     def source_positions(self) -> nn.Module: ...
+    @property
+    def source_norm(self) -> nn.Module | None: ...
+    @property
+    def target_norm(self) -> nn.Module | None: ...
     @property
     def target_positions(self) -> nn.Module: ...
     @property

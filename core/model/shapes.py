@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from math import prod
 
 from core.config import ModelConfig
+from core.kinds import Side
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -39,6 +40,9 @@ def _embeddings(config: ModelConfig) -> Named:
     if config.learned_positions:
         for side in ("source", "target"):
             yield f"embeddings.{side}_positions.weight", (config.max_length, d_model)
+    if config.embedding_norm:
+        yield from _norm("embeddings.source_norm", d_model)
+        yield from _norm("embeddings.target_norm", d_model)
     if not config.tie_classifier:
         yield from _linear("embeddings.classifier", d_model, target)
     elif config.tied_bias:
@@ -51,29 +55,36 @@ def _linear(name: str, inputs: int, outputs: int, bias: bool = True) -> Named:
         yield f"{name}.bias", (outputs,)
 
 
-def _norm(name: str, d_model: int) -> Named:
+def _norm(name: str, d_model: int, bias: bool = True) -> Named:
     yield f"{name}.weight", (d_model,)
-    yield f"{name}.bias", (d_model,)
+    if bias:
+        yield f"{name}.bias", (d_model,)
 
 
 def _scratch(config: ModelConfig) -> Named:
-    d_model, inner = config.d_model, config.dim_feedforward
+    d_model, has_bias, has_shift = config.d_model, config.linear_bias, config.norm != "rms"
     for side, layers, attentions in _sides(config):
+        inner, heads = config.feedforward(side), config.heads(side)
+        width = heads * config.size_of_head(side)
         for layer in (f"{side}.{i}" for i in range(layers)):
             for attention in (f"{layer}.{name}_attention" for name in attentions):
                 for part in ("query", "key", "value"):
-                    yield from _linear(f"{attention}.{part}", d_model, d_model, config.qkv_bias)
-                yield from _linear(f"{attention}.output", d_model, d_model)
-            yield from _linear(f"{layer}.feed_forward.inner", d_model, inner)
-            yield from _linear(f"{layer}.feed_forward.outer", inner, d_model)
+                    yield from _linear(f"{attention}.{part}", d_model, width, config.qkv_bias)
+                yield from _linear(f"{attention}.output", width, d_model, has_bias)
+            yield from _linear(f"{layer}.feed_forward.inner", d_model, inner, has_bias)
+            if config.gated:
+                yield from _linear(f"{layer}.feed_forward.gate", d_model, inner, has_bias)
+            yield from _linear(f"{layer}.feed_forward.outer", inner, d_model, has_bias)
             for i in range(len(attentions) + 1):
-                yield from _norm(f"{layer}.norm{i + 1}", d_model)
+                yield from _norm(f"{layer}.norm{i + 1}", d_model, has_shift)
         if config.final_norm:
-            yield from _norm(f"{side}_norm", d_model)
+            yield from _norm(f"{side}_norm", d_model, has_shift)
+        if config.relative_buckets:
+            yield f"{side}_bias.weight", (config.relative_buckets, heads)
 
 
 def _baseline(config: ModelConfig) -> Named:
-    d_model, inner = config.d_model, config.dim_feedforward
+    d_model = config.d_model
     library = {"self": "self_attn", "cross": "multihead_attn"}
     for side, layers, attentions in _sides(config):
         for layer in (f"transformer.{side}.layers.{i}" for i in range(layers)):
@@ -82,15 +93,15 @@ def _baseline(config: ModelConfig) -> Named:
                 if config.qkv_bias:
                     yield f"{attention}.in_proj_bias", (3 * d_model,)
                 yield from _linear(f"{attention}.out_proj", d_model, d_model)
-            yield from _linear(f"{layer}.linear1", d_model, inner)
-            yield from _linear(f"{layer}.linear2", inner, d_model)
+            yield from _linear(f"{layer}.linear1", d_model, config.feedforward(side))
+            yield from _linear(f"{layer}.linear2", config.feedforward(side), d_model)
             for i in range(len(attentions) + 1):
                 yield from _norm(f"{layer}.norm{i + 1}", d_model)
         if config.final_norm:
             yield from _norm(f"transformer.{side}.norm", d_model)
 
 
-def _sides(config: ModelConfig) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
+def _sides(config: ModelConfig) -> tuple[tuple[Side, int, tuple[str, ...]], ...]:
     """Return each stack with its number of layers and the attentions of a layer."""
     return (
         ("encoder", config.num_encoder_layers, ("self",)),

@@ -12,15 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.config import Activation, ModelConfig
+from core.config import ModelConfig
+from core.kinds import Kind
 from core.model import decoding
 from core.model.interface import AttentionSite, Projection, Side, Stack
 from core.model.masks import padding_mask, target_mask
-from core.model.positions import LearnedPositions, SinusoidalPositions
+from core.model.parts import ACTIVATIONS, DeviationNorm, RMSNorm, ScoreBias
+from core.model.positions import positions_of
 from core.model.top_tokens import TopTokens
 from core.text.tokenizer import PAD
-
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "silu": F.silu}
 
 
 class Embeddings(nn.Module):
@@ -34,9 +34,12 @@ class Embeddings(nn.Module):
         self.source_table = nn.Embedding(config.source_vocab_size, config.d_model)
         if not self.shared:
             self.target_table = nn.Embedding(config.target_vocab_size, config.d_model)
-        positions = LearnedPositions if config.learned_positions else SinusoidalPositions
-        self.source_positions = positions(config.max_length, config.d_model)
-        self.target_positions = positions(config.max_length, config.d_model)
+        self.source_positions, self.target_positions = positions_of(config), positions_of(config)
+        self.source_norm, self.target_norm = None, None
+        if config.embedding_norm:
+            self.source_norm, self.target_norm = (
+                LayerNorm(config.d_model, config.layer_norm_eps) for _ in range(2)
+            )
         if not self.tied:
             self.classifier = nn.Linear(config.d_model, config.target_vocab_size)
         self.tied_bias: nn.Parameter | None = None
@@ -47,7 +50,9 @@ class Embeddings(nn.Module):
     def reset_parameters(self, xavier: bool = False) -> None:
         """Draw tables from N(0, 1/d_model) or, as in many tutorials, by Xavier's rule."""
         for name, module in self.named_children():
-            if xavier or name == "classifier":
+            if isinstance(module, LayerNorm):
+                module.reset_parameters()
+            elif xavier or name == "classifier":
                 _xavier(module)
             else:
                 for table in module.parameters():
@@ -70,17 +75,20 @@ class Embeddings(nn.Module):
     def source(self, ids_BS: Tensor) -> Tensor:
         """Return embedding·√d_model (if scaled) + position: ids [B, S] → [B, S, D]."""
         x_BSD = self.look_up(ids_BS, self.source_table.weight)
-        return self.dropout(x_BSD + self.source_positions(ids_BS.shape[1]))
+        x_BSD = x_BSD + self.source_positions(ids_BS.shape[1])
+        return self.dropout(x_BSD if self.source_norm is None else self.source_norm(x_BSD))
 
     def target(self, ids_BT: Tensor, offset: int = 0) -> Tensor:
         """Embed target ids [B, T] → [B, T, D]; `offset` is the position of the first column."""
         x_BTD = self.look_up(ids_BT, self.target_weight)
-        return self.dropout(x_BTD + self.target_positions(ids_BT.shape[1], offset))
+        x_BTD = x_BTD + self.target_positions(ids_BT.shape[1], offset)
+        return self.dropout(x_BTD if self.target_norm is None else self.target_norm(x_BTD))
 
     def target_token(self, ids_B: Tensor, position: int) -> Tensor:
         """Embed one unpadded target token per row at `position`, without dropout: [B, D]."""
         rows_BD = F.embedding(ids_B, self.target_weight) * self.scale
-        return rows_BD + self.target_positions(1, position)
+        rows_BD = rows_BD + self.target_positions(1, position)
+        return rows_BD if self.target_norm is None else self.target_norm(rows_BD)
 
     def look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor:
         """Look up and scale rows of a table; <pad> becomes 0, whatever its row holds."""
@@ -101,16 +109,21 @@ def scaled_dot_product_attention(
     mask: Tensor | None,
     dropout: float = 0.0,
     mask_score: float | None = None,
+    scale: bool = True,
+    bias_HTS: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute softmax(QKᵀ/√d_k)V (§3.2.1, eq. 1), step by step.
 
     `mask` broadcasts to [B, H, T, S]. Returns the outputs [B, H, T, E] and the weights [B, H, T, S]
     after softmax and before dropout. A masked weight is exactly 0; a query with every key masked
     gets zeros, not NaN. With a finite `mask_score` instead of −∞, that query attends to all keys
-    equally; other queries do not change.
+    equally; other queries do not change. T5 does not `scale`, and adds a bias to the scores.
     """
-    q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])  # 1. scale
+    if scale:
+        q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])  # 1. scale
     scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)  # 2. QKᵀ
+    if bias_HTS is not None:
+        scores_BHTS = scores_BHTS + bias_HTS
     if mask is not None:
         forbidden = -math.inf if mask_score is None else mask_score
         scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)  # 3. mask
@@ -121,18 +134,24 @@ def scaled_dot_product_attention(
 
 
 class MultiHeadAttention(nn.Module):
-    """Concat(head_1 … head_h)Wᴼ with head_i = Attention(QWᵢ^Q, KWᵢ^K, VWᵢ^V) (§3.2.2)."""
+    """Concat(head_1 … head_h)Wᴼ with head_i = Attention(QWᵢ^Q, KWᵢ^K, VWᵢ^V) (§3.2.2).
 
-    def __init__(self, config: ModelConfig):
+    `score_bias` is added to the scores, if there is one.
+    """
+
+    score_bias: ScoreBias | None = None
+
+    def __init__(self, config: ModelConfig, kind: Kind):
         super().__init__()
         d_model, rate = config.d_model, config.attention_dropout
-        self.num_heads = config.num_heads
+        self.num_heads = config.heads(kind)
+        width = self.num_heads * config.size_of_head(kind)
         self.dropout = config.dropout if rate is None else rate
-        self.mask_score = config.mask_score
-        self.query = nn.Linear(d_model, d_model, bias=config.qkv_bias)
-        self.key = nn.Linear(d_model, d_model, bias=config.qkv_bias)
-        self.value = nn.Linear(d_model, d_model, bias=config.qkv_bias)
-        self.output = nn.Linear(d_model, d_model)
+        self.mask_score, self.scale_scores = config.mask_score, config.scale_scores
+        self.query = nn.Linear(d_model, width, bias=config.qkv_bias)
+        self.key = nn.Linear(d_model, width, bias=config.qkv_bias)
+        self.value = nn.Linear(d_model, width, bias=config.qkv_bias)
+        self.output = nn.Linear(width, d_model, bias=config.linear_bias)
 
     def reset_parameters(self) -> None:
         """Use Xavier's rule; like torch, treat q, k and v as the rows of one matrix."""
@@ -154,12 +173,18 @@ class MultiHeadAttention(nn.Module):
         """Attend from x to projected keys and values: output [B, T, D] and, if needed, weights."""
         q_BHTE = self.split_heads(self.query(x_BTD))
         dropout = self.dropout if self.training else 0.0
-        if need_weights or self.mask_score is not None:  # the fused kernel supports only −∞
+        bias_HTS = None
+        if self.score_bias is not None:
+            bias_HTS = self.score_bias(x_BTD.shape[1], k_BHSE.shape[2])
+        if need_weights or self.mask_score is not None or bias_HTS is not None:
             heads_BHTE, weights_BHTS = scaled_dot_product_attention(
-                q_BHTE, k_BHSE, v_BHSE, mask, dropout, self.mask_score
+                *(q_BHTE, k_BHSE, v_BHSE, mask, dropout, self.mask_score),
+                *(self.scale_scores, bias_HTS),
             )
-        else:
-            heads_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, mask, dropout)
+        else:  # the fused kernel supports only −∞ and no bias
+            heads_BHTE = F.scaled_dot_product_attention(
+                *(q_BHTE, k_BHSE, v_BHSE, mask, dropout), scale=None if self.scale_scores else 1.0
+            )
             weights_BHTS = None
         output_BTD = self.output(heads_BHTE.transpose(1, 2).flatten(2))
         return output_BTD, weights_BHTS if need_weights else None
@@ -172,20 +197,28 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3), or with SiLU in place of the max."""
+    """max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3), or with another activation than the max.
 
-    def __init__(self, config: ModelConfig):
+    A gated layer multiplies the activation by xV before W₂ (Shazeer 2020, eq. 6).
+    """
+
+    def __init__(self, config: ModelConfig, kind: Kind):
         super().__init__()
+        size, has_bias = config.feedforward(kind), config.linear_bias
         self.activation = config.activation
-        self.inner = nn.Linear(config.d_model, config.dim_feedforward)
-        self.outer = nn.Linear(config.dim_feedforward, config.d_model)
+        self.inner = nn.Linear(config.d_model, size, has_bias)
+        self.gate = nn.Linear(config.d_model, size, has_bias) if config.gated else None
+        self.outer = nn.Linear(size, config.d_model, has_bias)
         self.dropout = nn.Dropout(config.dropout)
 
     def reset_parameters(self) -> None:
         _xavier(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(x))))
+        hidden = ACTIVATIONS[self.activation](self.inner(x))
+        if self.gate is not None:
+            hidden = hidden * self.gate(x)
+        return self.outer(self.dropout(hidden))
 
 
 class LayerNorm(nn.LayerNorm):
@@ -220,8 +253,8 @@ class EncoderLayer(_Layer):
 
     def __init__(self, config: ModelConfig):
         super().__init__(config)
-        self.self_attention = MultiHeadAttention(config)
-        self.feed_forward = FeedForward(config)
+        self.self_attention = MultiHeadAttention(config, "encoder")
+        self.feed_forward = FeedForward(config, "encoder")
         self.norm1, self.norm2 = _norm(config), _norm(config)
 
     def forward(self, x_BSD: Tensor, source_mask: Tensor) -> Tensor:
@@ -235,9 +268,9 @@ class DecoderLayer(_Layer):
 
     def __init__(self, config: ModelConfig):
         super().__init__(config)
-        self.self_attention = MultiHeadAttention(config)
-        self.cross_attention = MultiHeadAttention(config)
-        self.feed_forward = FeedForward(config)
+        self.self_attention = MultiHeadAttention(config, "decoder")
+        self.cross_attention = MultiHeadAttention(config, "cross")
+        self.feed_forward = FeedForward(config, "decoder")
         self.norm1, self.norm2, self.norm3 = _norm(config), _norm(config), _norm(config)
 
     def forward(
@@ -261,13 +294,23 @@ class Transformer(nn.Module):
         self.encoder_norm = _norm(config) if config.final_norm else nn.Identity()
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         self.decoder_norm = _norm(config) if config.final_norm else nn.Identity()
+        if config.scale_output:
+            self.decoder_norm = RMSNorm(
+                config.d_model, config.layer_norm_eps, factor=config.d_model**-0.5
+            )
+        if config.relative_buckets:
+            self.encoder_bias = ScoreBias(config, causal=False)
+            self.decoder_bias = ScoreBias(config, causal=True)
+            for side, bias in (self.encoder, self.encoder_bias), (self.decoder, self.decoder_bias):
+                for layer in side:
+                    vars(layer.self_attention)["score_bias"] = bias  # not a child of each layer
         self.reset_parameters()
 
     def reset_parameters(self, xavier_embeddings: bool = False) -> None:
         """Initialise all weights; see the submodules for the distributions."""
         self.embeddings.reset_parameters(xavier_embeddings)
         for module in self.modules():
-            if isinstance(module, MultiHeadAttention | FeedForward | LayerNorm):
+            if isinstance(module, _WITH_RESET):
                 module.reset_parameters()
 
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
@@ -325,8 +368,12 @@ class Transformer(nn.Module):
         ]
 
 
-def _norm(config: ModelConfig) -> LayerNorm:
-    return LayerNorm(config.d_model, config.layer_norm_eps)
+_NORMS = {"layer": LayerNorm, "rms": RMSNorm, "deviation": DeviationNorm}
+_WITH_RESET = MultiHeadAttention, FeedForward, ScoreBias, *_NORMS.values()
+
+
+def _norm(config: ModelConfig) -> nn.Module:
+    return _NORMS[config.norm](config.d_model, config.layer_norm_eps)
 
 
 def _xavier(module: nn.Module, gain: float = 1.0) -> None:

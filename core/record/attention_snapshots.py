@@ -140,7 +140,7 @@ class AttentionSnapshots(Frozen):
         layers = dict.fromkeys(KINDS, model.num_decoder_layers)
         layers["encoder"] = model.num_encoder_layers
         for kind in KINDS:
-            found, expected = snapshots.entropy[kind].shape[1:], (layers[kind], model.num_heads)
+            found, expected = snapshots.entropy[kind].shape[1:], (layers[kind], model.heads(kind))
             if found != expected:
                 raise ValueError(
                     f"{printable(str(file))} belongs to another network: its {kind} attention has "

@@ -12,9 +12,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from core.config import ModelConfig
 from core.frozen import Bools, Doubles
 from core.kinds import KINDS, Kind
 from core.record.edits import Edits, PositionEdit
@@ -76,10 +77,11 @@ def masks_of(
     }
 
 
-def scores_of(sites: list[SiteEvidence]) -> Doubles:
+def scores_of(sites: list[SiteEvidence], config: ModelConfig | None = None) -> Doubles:
     """Return QKᵀ/√d_k of all layers of one kind, before any mask: [L, H, Q, K].
 
-    Used by the checks only: displayed scores come from core.record.teacher_forced.
+    `config` says whether the network has the factor 1/√d_k and a bias by distance. Used by the
+    checks only: displayed scores come from core.record.teacher_forced.
     """
 
     def project(inputs: list[Tensor], maps: list[tuple[Tensor, Tensor | None]]) -> Doubles:
@@ -91,7 +93,30 @@ def scores_of(sites: list[SiteEvidence]) -> Doubles:
 
     q_LHQE = project([s.query_QD for s in sites], [s.to_query for s in sites])
     k_LHKE = project([s.memory_KD for s in sites], [s.to_key for s in sites])
-    return q_LHQE @ k_LHKE.swapaxes(2, 3) / math.sqrt(q_LHQE.shape[-1])
+    scores_LHQK = q_LHQE @ k_LHKE.swapaxes(2, 3)
+    if config is None or config.scale_scores:
+        scores_LHQK /= math.sqrt(q_LHQE.shape[-1])
+    if config and config.relative_buckets and sites[0].kind != "cross":
+        tables_LNH = _double([s.distances for s in sites if s.distances is not None])
+        buckets_QK = _buckets(scores_LHQK.shape[-1], config, sites[0].kind == "decoder")
+        scores_LHQK += np.moveaxis(tables_LNH[:, buckets_QK], -1, 1)
+    return scores_LHQK
+
+
+def _buckets(length: int, config: ModelConfig, causal: bool) -> NDArray[np.int64]:
+    """Return the bucket of each query and key by their distance (Raffel et al. 2020, §2.1)."""
+    ahead_QK = np.subtract.outer(np.arange(length), np.arange(length)).T  # key minus query
+    count, most = config.relative_buckets or 0, config.relative_distance
+    if causal:
+        steps_QK, first_QK = np.maximum(-ahead_QK, 0), 0
+    else:
+        count //= 2
+        steps_QK, first_QK = np.abs(ahead_QK), np.where(ahead_QK > 0, count, 0)
+    near = count // 2
+    wide_QK = np.log(np.maximum(steps_QK, 1).astype(np.float32) / np.float32(near))
+    wide_QK = wide_QK / np.float32(math.log(most / near)) * np.float32(count - near)
+    far_QK = np.minimum(near + wide_QK.astype(np.int64), count - 1)
+    return first_QK + np.where(steps_QK < near, steps_QK, far_QK)
 
 
 def _double(tensors: list[Tensor]) -> Doubles:
@@ -115,7 +140,8 @@ def _recomputed(
     head_size, largest_score = 0, 0.0
     for kind in KINDS:
         sites = evidence.sites_of(kind)
-        scores, mask, shown = scores_of(sites), masks[kind], record.maps(kind)
+        scores = scores_of(sites, evidence.config)
+        mask, shown = masks[kind], record.maps(kind)
         if scores.shape == shown.shape:
             differences = np.abs(weights_of(scores, mask, kind, edits) - shown).max((-1, -2))
             limits = error_limits(scores, mask, kind, edits)
@@ -127,7 +153,9 @@ def _recomputed(
     ratios = [difference / limit for difference, limit in heads]
     figure, limit = heads[int(np.argmax(ratios))]  # NaN counts as the largest
     cells = sum(record.maps(kind).size for kind in KINDS)
-    formula = f"softmax(QKᵀ/√{head_size} + mask)"
+    scaled = f"QKᵀ/√{head_size}" if evidence.config.scale_scores else "QKᵀ"
+    bias = " + bias by distance" * bool(evidence.config.relative_buckets)
+    formula = f"softmax({scaled}{bias} + mask)"
     if edits.changes_weights:
         formula += ", under the edits"
     words = "the largest difference"
@@ -307,13 +335,15 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
     shown = (record.source_positions, record.target_positions)
     differences = []
     for edit, table, rows in zip(moved, tables, shown, strict=True):
-        expected = _position_rows(edit, len(rows), width, table)
+        expected = _position_rows(edit, len(rows), width, table, evidence.config)
         differences.append(_largest(expected - rows) if expected.shape == rows.shape else math.inf)
-    against = (
-        "the learned tables"
-        if evidence.learned_positions
-        else f"sin and cos of p/10000^(2i/{width})"
-    )
+    against = {
+        "paper": f"sin and cos of p/10000^(2i/{width})",
+        "fairseq": f"sin and cos of (p + 2)/10000^(2i/{width - 2})",
+        "none": "zeros: nothing is added to the embeddings",
+    }[evidence.config.position_table]
+    if evidence.learned_positions:
+        against = "the learned tables"
     if moved != (PositionEdit(), PositionEdit()):
         against += ", under the edits"
     return _line(
@@ -324,11 +354,13 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
     )
 
 
-def _position_rows(edit: PositionEdit, length: int, width: int, table: Tensor | None) -> Doubles:
+def _position_rows(
+    edit: PositionEdit, length: int, width: int, table: Tensor | None, config: ModelConfig
+) -> Doubles:
     """Return the encodings of the first `length` positions, under an edit: [length, width].
 
-    They are rows of `table` or, without a table, sinusoids (paper §3.5). Row numbers are computed
-    here, independently of the code that applies the edit.
+    They are rows of `table` or, without one, of the fixed table of `config`. Row numbers are
+    computed here, independently of the code that applies the edit.
     """
     rows = np.arange(length)
     reordered = min(length, len(edit.order))
@@ -336,7 +368,11 @@ def _position_rows(edit: PositionEdit, length: int, width: int, table: Tensor | 
     rows = edit.stretch * rows + edit.shift
     if table is not None:
         return edit.scale * _double([table])[0][rows]
-    angles = rows[:, None] / 10_000.0 ** (np.arange(0, width, 2) / width)
+    if config.position_table == "none":
+        return np.zeros((length, width))
+    fairseq = config.position_table == "fairseq"
+    exponents = np.arange(0, width, 2) / (width - 2 * fairseq)
+    angles = (rows[:, None] + 2 * fairseq) / 10_000.0**exponents
     return edit.scale * np.stack((np.sin(angles), np.cos(angles)), -1).reshape(length, width)
 
 

@@ -8,14 +8,16 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from core.config import PositionTable
 from core.kinds import Kind, Side
 from core.model.interface import AttentionSite, Call, Seq2Seq
 from core.model.masks import causal_mask, padding_mask
-from core.model.positions import LearnedPositions, sinusoids_at
+from core.model.positions import LearnedPositions, NoPositions, sinusoids_at
 from core.record.capture import before_attention
 from core.record.edits import EditError, Edits, Limits, PositionEdit, Row
 from core.record.states import Jacobians, StateEdits, at_heads, at_states, donor_states
@@ -78,6 +80,10 @@ def edited(
             (edits.target_positions, model.embeddings.target_positions),
         ):
             if moved != PositionEdit():
+                if isinstance(module, NoPositions):
+                    raise EditError(
+                        "this network adds no positions to its embeddings: none can be changed"
+                    )
                 if any(isinstance(hook, _PositionHook) for hook in module._forward_hooks.values()):
                     raise NestedEditsError(
                         "the positions are already edited: position edits cannot be nested"
@@ -100,7 +106,7 @@ def limits_of(model: Seq2Seq, source_length: int | None = None) -> Limits:
     c = model.config
     layers = c.num_encoder_layers, c.num_decoder_layers
     vocabs = c.source_vocab_size, c.target_vocab_size
-    return Limits(*layers, c.num_heads, c.max_length, source_length, *vocabs)
+    return Limits(*layers, c.num_heads, c.max_length, source_length, *vocabs, c.heads("decoder"))
 
 
 def _ablate_heads(site: AttentionSite, edits: Edits, means: Means | None, stack: ExitStack) -> None:
@@ -131,7 +137,11 @@ def _zeroed_heads(
     Both models multiply by this projection in full passes and in decoding steps, so swapping its
     data covers all cases. The original data are restored on exit.
     """
+    module: Any = site.module
     weight, bias = site.projections().output
+    added = bias is None and mean_D is not None
+    if added:  # a network without biases, which only the scratch model can be
+        bias = module.output.bias = nn.Parameter(torch.zeros_like(weight[:, 0]), False)
     tensors = [weight] if bias is None else [weight, bias]
     before = [tensor.data for tensor in tensors]
     with torch.inference_mode(False), torch.no_grad():
@@ -146,6 +156,8 @@ def _zeroed_heads(
     finally:
         for tensor, data in zip(tensors, before, strict=True):
             tensor.data = data
+        if added:
+            module.output.bias = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +174,7 @@ class _PositionHook:
 
 def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
     """Return rows of a position table. Raises EditError for rows that a learned table lacks."""
+    kind: PositionTable = getattr(module, "kind", "paper")
     if isinstance(module, LearnedPositions):
         if len(rows_N) and not 0 <= rows_N.min() <= rows_N.max() < len(module.weight):
             raise EditError(
@@ -170,7 +183,7 @@ def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
                 "stretch by less"
             )
         return module.weight[rows_N]
-    return sinusoids_at(rows_N.cpu(), like.shape[-1]).to(like.dtype).to(like.device)
+    return sinusoids_at(rows_N.cpu(), like.shape[-1], kind).to(like.dtype).to(like.device)
 
 
 def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from core.config import ModelConfig
 from core.kinds import Kind, map_sizes
 from core.record.capture import AttentionCall, Captured
 from core.text.tokenizer import PAD
@@ -17,7 +18,11 @@ from core.text.tokenizer import PAD
 
 @dataclass(frozen=True)
 class SiteEvidence:
-    """The inputs of one attention site, and (weight, bias) of its query and key projections."""
+    """The inputs of one attention site, and (weight, bias) of its query and key projections.
+
+    `distances` is the table of biases by distance
+    [bucket, head], and `bias_HQK` what the model adds to the scores, both None in most networks.
+    """
 
     kind: Kind
     layer: int
@@ -26,6 +31,8 @@ class SiteEvidence:
     memory_KD: Tensor
     to_query: tuple[Tensor, Tensor | None]
     to_key: tuple[Tensor, Tensor | None]
+    distances: Tensor | None = None
+    bias_HQK: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,8 @@ class Evidence:
 
     `plain_logits_TV` are the logits of a second pass, without hooks. `log_probs` maps the target
     ids of hypotheses to the sum of their log-probabilities in that second pass. `learned_positions`
-    are the tables of both sides, [max_length, D], or None for sinusoids.
+    are the tables of both sides, [max_length, D], or None for a fixed table. `config` is the
+    network's.
     """
 
     sites: tuple[SiteEvidence, ...]
@@ -44,6 +52,7 @@ class Evidence:
     plain_logits_TV: Tensor
     log_probs: Mapping[tuple[int, ...], float]
     learned_positions: tuple[Tensor, Tensor] | None
+    config: ModelConfig
 
     @classmethod
     def of(
@@ -55,6 +64,7 @@ class Evidence:
         plain_logits_TV: Tensor,
         log_probs: Mapping[tuple[int, ...], float],
         learned_positions: tuple[Tensor, Tensor] | None,
+        config: ModelConfig,
     ) -> Evidence:
         """Return the evidence of one batch row, with `lengths` tokens of source and target.
 
@@ -71,7 +81,10 @@ class Evidence:
         sites = tuple(
             _site_evidence(call, row, *sizes[call.site.kind]) for call in captured.calls()
         )
-        return cls(sites, source, target, logits_TV, plain_logits_TV, log_probs, learned_positions)
+        return cls(
+            *(sites, source, target, logits_TV, plain_logits_TV, log_probs, learned_positions),
+            config,
+        )
 
     def sites_of(self, kind: Kind) -> list[SiteEvidence]:
         """Return the sites of a kind, sorted by layer."""
@@ -88,4 +101,7 @@ def _site_evidence(call: AttentionCall, row: int, queries: int, keys: int) -> Si
     site = call.site
     to_query, to_key, *_ = site.projections()
     query, memory = call.query[row, :queries], call.memory[row, :keys]
-    return SiteEvidence(site.kind, site.layer, site.num_heads, query, memory, to_query, to_key)
+    return SiteEvidence(
+        *(site.kind, site.layer, site.num_heads, query, memory, to_query, to_key),
+        *(site.distances, site.bias(queries, keys)),
+    )

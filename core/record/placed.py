@@ -58,7 +58,8 @@ class PlacedState(Placed):
 class Limits:
     """The limits of a model and, with `source_length` (tokens with <eos>), of a sentence.
 
-    The vocabularies' sizes may be unknown, as those of a record.
+    The vocabularies' sizes may be unknown, as those of a record. Without `decoder_heads`, both
+    sides have `num_heads`.
     """
 
     encoder_layers: int
@@ -68,6 +69,11 @@ class Limits:
     source_length: int | None = None
     source_vocab: int | None = None
     target_vocab: int | None = None
+    decoder_heads: int | None = None
+
+    def heads(self, kind: Kind) -> int:
+        """Return the number of heads of each attention of this kind."""
+        return self.num_heads if kind == "encoder" else self.decoder_heads or self.num_heads
 
     def layers(self, kind: Kind) -> int:
         """Return the number of layers with attention of this kind."""
@@ -86,7 +92,7 @@ def number(value: float) -> str:
 
 
 def head_problem(kind: Kind, layer: int | None, head: int | None, limits: Limits) -> str | None:
-    layers, heads = limits.layers(kind), limits.num_heads
+    layers, heads = limits.layers(kind), limits.heads(kind)
     if (layer or 0) < layers and (head or 0) < heads:
         return None
     return f"counted from 0, the layers end at {layers - 1} and the heads at {heads - 1}"

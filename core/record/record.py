@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.config import DecodeConfig
+from core.config import DecodeConfig, ModelConfig
 from core.files import write_atomic
 from core.frozen import Bools, Floats, Frozen
 from core.kinds import KINDS, Kind
@@ -45,7 +45,7 @@ _MAX_JSON_BYTES = 4 << 20
 _HEADER = 256  # bytes, upper bound of a .npy header
 # Axes of every array; each letter stands for one length throughout the record.
 _AXES = {
-    "encoder": "eHSS",
+    "encoder": "ehSS",  # the sides may have different numbers of heads
     "decoder": "dHTT",
     "cross": "dHTS",
     "encoder_mask": "SS",
@@ -112,13 +112,14 @@ class Attention:
         return self[kind, layer, head]
 
 
-def check_size(layers: tuple[int, int], heads: int, source: int, target: int) -> None:
+def check_size(config: ModelConfig, source: int, target: int) -> None:
     """Raise ValueError, in one line, for more maps or weights than a record may hold.
 
-    `layers` are the numbers of encoder and decoder layers, `source` and `target` those of tokens.
+    `source` and `target` are numbers of tokens.
     """
-    encoder, decoder = layers
-    _check_size((encoder * heads, decoder * heads, decoder * heads), source, target)
+    decoder = config.num_decoder_layers * config.heads("decoder")
+    encoder = config.num_encoder_layers * config.num_heads
+    _check_size((encoder, decoder, decoder), source, target)
 
 
 def _check_size(maps_by_kind: tuple[int, int, int], source: int, target: int) -> None:
@@ -326,7 +327,10 @@ class TranslationRecord(Frozen):
 
     def _check_edits(self) -> None:
         shape = len(self.encoder), len(self.decoder), self.encoder.shape[1]
-        _, problems = self.edits.fitting(Limits(*shape, MAX_RECORD_TOKENS, len(self.source)))
+        limits = Limits(
+            *(*shape, MAX_RECORD_TOKENS, len(self.source)), decoder_heads=self.decoder.shape[1]
+        )
+        _, problems = self.edits.fitting(limits)
         if problems:
             raise ValueError(problems[0])
 
@@ -398,10 +402,11 @@ class TranslationRecord(Frozen):
             tokens = f"{len(self.source)} → {len(self.target_out)} tokens"
             named = [tokens, self.model_title, self.search[:60], *depths]
             return ", ".join(filter(None, named)) + " (layers × heads)"
-        (encoder, heads), decoder = self.encoder.shape[:2], len(self.decoder)
+        (encoder, heads), (decoder, others) = self.encoder.shape[:2], self.decoder.shape[:2]
+        all_heads = f"{heads}" if heads == others else f"{heads} + {others}"
         return (
             f"{len(self.source)} → {len(self.target_out)} tokens, {self.model_title}, "
-            f"{self.search[:60]}, {encoder} + {decoder} layers, {heads} heads"
+            f"{self.search[:60]}, {encoder} + {decoder} layers, {all_heads} heads"
         )
 
     @property

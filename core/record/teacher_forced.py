@@ -165,7 +165,8 @@ def _one(
     target_T1 = torch.tensor(target, device=logits_TV.device)[:, None]
     source_keys, target_keys = masks[0][row, 0, :, :S], masks[1][row, 0, :T, :T]
     evidence = Evidence.of(
-        captured, row, (S, T), logits_TV, plain[0], sums, _learned_positions(model.embeddings)
+        *(captured, row, (S, T), logits_TV, plain[0], sums),
+        *(_learned_positions(model.embeddings), model.config),
     )
     return TeacherForcedPass(
         encoder=maps["encoder"][:, row, :, :S, :S],
@@ -189,7 +190,8 @@ def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -
     lengths: dict[Side, int] = {"encoder": S, "decoder": T}
     scores = {}
     for kind in KINDS:
-        by_layer = [site_scores(site) for site in evidence.sites_of(kind)]
+        scaled = evidence.config.scale_scores
+        by_layer = [site_scores(site, scaled) for site in evidence.sites_of(kind)]
         scores[f"{kind}_scores"] = np.stack(by_layer).astype(np.float32)
 
     def numbers(state: Tensor, side: Side) -> NDArray[np.float32]:
@@ -206,8 +208,11 @@ def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -
     )
 
 
-def site_scores(site: SiteEvidence) -> NDArray[np.float64]:
-    """Compute q·k/√d_k of one site before any mask, [H, Q, K], in float64 from its inputs."""
+def site_scores(site: SiteEvidence, scaled: bool = True) -> NDArray[np.float64]:
+    """Compute q·k/√d_k of one site before any mask, [H, Q, K], in float64 from its inputs.
+
+    If not `scaled`, nothing is divided. The bias by distance is added if there is one.
+    """
 
     def heads(x_ND: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         projected = x_ND.cpu().double() @ weight.detach().cpu().double().T
@@ -216,7 +221,10 @@ def site_scores(site: SiteEvidence) -> NDArray[np.float64]:
         return projected.unflatten(-1, (site.num_heads, -1)).transpose(0, 1)
 
     q_HQE, k_HKE = heads(site.query_QD, *site.to_query), heads(site.memory_KD, *site.to_key)
-    return (q_HQE @ k_HKE.mT / math.sqrt(q_HQE.shape[-1])).numpy()
+    scores_HQK = q_HQE @ k_HKE.mT / (math.sqrt(q_HQE.shape[-1]) if scaled else 1.0)
+    if site.bias_HQK is not None:
+        scores_HQK = scores_HQK + site.bias_HQK.detach().cpu().double()
+    return scores_HQK.numpy()
 
 
 def _plain_logits(

@@ -1,4 +1,4 @@
-"""Tokenizers: words, subwords, pieces, and the protocol they share."""
+"""Tokenizers: words, subwords of characters and bytes, pieces, and the protocol they share."""
 
 from typing import Any
 
@@ -15,6 +15,14 @@ def load(values: dict[str, Any]) -> Tokenizer:
             from core.text.subwords import SubwordTokenizer
 
             return SubwordTokenizer.from_json(values)
+        case "bytes":
+            from core.text.byte_level import ByteTokenizer
+
+            return ByteTokenizer.from_json(values)
+        case "moses":
+            from core.text.moses import MosesTokenizer
+
+            return MosesTokenizer.from_json(values)
         case "pieces":
             from core.text.pieces import PieceTokenizer
 

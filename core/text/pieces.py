@@ -1,4 +1,4 @@
-"""Pieces: a SentencePiece unigram model (Kudo 2018) by the tokenizers library."""
+"""Pieces: a SentencePiece model, unigram (Kudo 2018) or BPE, by the tokenizers library."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,16 @@ import tokenizers
 from tokenizers import models
 
 from core.text.charsmap import Character, CharacterMap
-from core.text.tokenizer import BOUNDARY, SPECIALS, UNK, Token, Tokenizer, normalise, unescaped
+from core.text.tokenizer import (
+    BOUNDARY,
+    SPECIALS,
+    UNK,
+    Frame,
+    Token,
+    Tokenizer,
+    normalise,
+    unescaped,
+)
 
 _UNKNOWN = "\U0010ffff"  # stands for unknown text in the model; typing it also gives <unk>
 
@@ -18,9 +27,11 @@ class PieceTokenizer(Tokenizer):
 
     A text passes through `normalise`, as in the project's other tokenizers, and then through
     SentencePiece's character map. The segmentation is the one with the largest sum of `scores`, the
-    log-probabilities of its pieces. It differs from SentencePiece's only where `normalise` removes
-    or simplifies characters. A stretch of text that this side's model does not know gets, as in
-    Marian, the id of the vocabulary's piece with the same text, if there is one.
+    log-probabilities of its pieces. With `bpe` it is built from characters, by repeatedly joining
+    the two neighbours that make the piece with the highest score. It differs from SentencePiece's
+    only where `normalise` removes or simplifies characters. A stretch of text that this side's
+    model does not know gets, as in Marian, the id of the vocabulary's piece with the same text, if
+    there is one and it is not special.
     """
 
     def __init__(
@@ -29,21 +40,27 @@ class PieceTokenizer(Tokenizer):
         scores: Sequence[float | None],
         charsmap: bytes = b"",
         unlisted: Mapping[str, float] | None = None,
-        first: Sequence[int] = (),
+        *,
+        bpe: bool = False,
+        frame: Frame = Frame(),
     ):
         """Build from the pieces with ids from 4 on, and their scores.
 
-        A piece that only the other side's model has gets the score None. `unlisted` holds the
+        A piece that only the other side's model has, or that is special, gets the score None.
+        `unlisted` holds the
         scores of pieces of this side's model that have no id; they are read as <unk>.
         """
         self._scores, self._charsmap, self._unlisted = list(scores), charsmap, dict(unlisted or {})
-        self.first = tuple(first)
+        self.frame, self.is_bpe = frame, bpe
         self._pieces = [*SPECIALS, *vocabulary]
-        self._ids = {piece: id for id, piece in enumerate(self._pieces) if id >= len(SPECIALS)}
+        special = frame.special.union(range(len(SPECIALS)))
+        self._ids = {piece: id for id, piece in enumerate(self._pieces) if id not in special}
         listed = zip(vocabulary, scores, strict=True)
         known = [(piece, score) for piece, score in listed if score is not None]
         entries = [(_UNKNOWN, 0.0), *known, *self._unlisted.items()]
-        self._model = tokenizers.Tokenizer(models.Unigram(entries, 0, byte_fallback=False))
+        self._model = tokenizers.Tokenizer(
+            _bpe(entries) if bpe else models.Unigram(entries, 0, byte_fallback=False)
+        )
         self._characters = CharacterMap(charsmap)
 
     @property
@@ -80,7 +97,7 @@ class PieceTokenizer(Tokenizer):
         return placed
 
     def decode(self, ids: list[int]) -> str:
-        pieces = ["⁇" if id == UNK else self._pieces[id] for id in ids if id >= UNK]
+        pieces = ["⁇" if id == UNK else self._pieces[id] for id in self.written(ids)]
         return unescaped("".join(pieces).replace(BOUNDARY, " ").strip())
 
     def piece(self, id: int) -> str:
@@ -94,7 +111,7 @@ class PieceTokenizer(Tokenizer):
             "charsmap": base64.b64encode(self._charsmap).decode(),
         }
         values |= {"unlisted": self._unlisted} if self._unlisted else {}
-        return values | ({"first": list(self.first)} if self.first else {})
+        return values | ({"bpe": True} if self.is_bpe else {}) | self.frame.to_json()
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "PieceTokenizer":
@@ -104,8 +121,27 @@ class PieceTokenizer(Tokenizer):
             values["scores"],
             base64.b64decode(values["charsmap"]),
             values.get("unlisted"),
-            values.get("first", ()),
+            bpe=values.get("bpe", False),
+            frame=Frame.from_json(values),
         )
+
+
+def merges_of(log_probs: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return the pairs of pieces that make another piece, by its score, best first."""
+    ids = {piece: id for id, piece in enumerate(log_probs)}
+    merges = []
+    for piece in sorted(log_probs, key=lambda piece: -log_probs[piece]):
+        pairs = ((piece[:at], piece[at:]) for at in range(1, len(piece)))
+        known = [pair for pair in pairs if pair[0] in ids and pair[1] in ids]
+        merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+    return merges
+
+
+def _bpe(entries: Sequence[tuple[str, float]]) -> models.BPE:
+    """Return a model with the entries' places as ids; the first is the unknown piece."""
+    ids = {piece: id for id, (piece, _) in enumerate(entries)}
+    merges = merges_of(dict(entries[1:]))
+    return models.BPE(ids, merges, unk_token=entries[0][0], fuse_unk=True)
 
 
 def _marked(characters: Sequence[Character]) -> list[Character]:

@@ -2,13 +2,22 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from core.text.tokenizer import BOUNDARY, SPECIALS, UNK, Token, Tokenizer, normalise, unescaped
+from core.text.tokenizer import (
+    BOUNDARY,
+    SPECIALS,
+    UNK,
+    Frame,
+    Token,
+    Tokenizer,
+    normalise,
+    unescaped,
+)
 from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
 
 _DIGIT = tokenizers.Regex(f"{BOUNDARY}?[0-9]")
@@ -48,11 +57,11 @@ class SubwordTokenizer(Tokenizer):
         self,
         backend: tokenizers.Tokenizer,
         single_digits: bool = False,
-        first: Sequence[int] = (),
+        frame: Frame = Frame(),
     ):
         self._backend = backend
         self._single_digits = single_digits
-        self.first = tuple(first)
+        self.frame = frame
 
     @classmethod
     def train(
@@ -117,7 +126,7 @@ class SubwordTokenizer(Tokenizer):
         return [unit for unit, _ in self._backend.pre_tokenizer.pre_tokenize_str(normalise(text))]
 
     def decode(self, ids: list[int]) -> str:
-        pieces = ["⁇" if id == UNK else self._backend.id_to_token(id) for id in ids if id >= UNK]
+        pieces = ["⁇" if id == UNK else self.piece(id) for id in self.written(ids)]
         return unescaped(self._backend.decoder.decode(pieces).strip())
 
     def piece(self, id: int) -> str:
@@ -127,7 +136,7 @@ class SubwordTokenizer(Tokenizer):
         model = json.loads(self._backend.to_str())["model"]
         values = {"kind": "subwords", "vocabulary": model["vocab"], "merges": model["merges"]}
         values |= {"single_digits": True} if self._single_digits else {}
-        return values | ({"first": list(self.first)} if self.first else {})
+        return values | self.frame.to_json()
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SubwordTokenizer":
@@ -135,4 +144,4 @@ class SubwordTokenizer(Tokenizer):
         merges = [tuple(merge) for merge in values["merges"]]
         model = models.BPE(values["vocabulary"], merges, unk_token=SPECIALS[UNK], fuse_unk=True)
         single_digits = bool(values.get("single_digits", False))
-        return cls(_assemble(model, single_digits), single_digits, values.get("first", ()))
+        return cls(_assemble(model, single_digits), single_digits, Frame.from_json(values))

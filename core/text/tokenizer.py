@@ -2,8 +2,11 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, Protocol, Self
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -32,13 +35,87 @@ def special(id: int) -> Token:
     return Token(id, SPECIALS[id], SPECIALS[id], special=True)
 
 
+@dataclass(frozen=True)
+class Frame:
+    """What a network reads and writes around a text, beside <bos> and <eos>.
+
+    `first` are the ids in front of every source, such as <bos> or the token of its language;
+    `forced` those with which every target begins, after <bos>. `languages` holds the id of each
+    language's token by its code, such as "de_DE"; it is empty if the network has no such tokens.
+    `controls` are the ids of other special tokens, such as <mask>: no text is read as one, and
+    decoding skips them. `prefix` is the text in front of every source, such as T5's "translate
+    English to German: "; a tokenizer never adds it by itself.
+    """
+
+    first: tuple[int, ...] = ()
+    forced: tuple[int, ...] = ()
+    languages: Mapping[str, int] = field(default_factory=dict)
+    controls: frozenset[int] = frozenset()
+    prefix: str = ""
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Read the frame in a tokenizer's JSON form, once core.text.vocabulary has checked it."""
+        ids = {name: tuple(values.get(name, ())) for name in ("first", "forced")}
+        controls = frozenset(values.get("controls", ()))
+        return cls(
+            **ids,
+            languages=dict(values.get("languages", {})),
+            controls=controls,
+            prefix=values.get("prefix", ""),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is not empty, for a tokenizer's JSON form."""
+        values: dict[str, Any] = {"first": list(self.first), "forced": list(self.forced)}
+        values |= {"languages": dict(self.languages), "controls": sorted(self.controls)}
+        return {name: value for name, value in values.items() if value} | (
+            {"prefix": self.prefix} if self.prefix else {}
+        )
+
+    @property
+    def special(self) -> frozenset[int]:
+        """The ids of all special tokens other than the four of SPECIALS."""
+        return self.controls.union(self.languages.values())
+
+    def language(self, code: str) -> int:
+        """Return the id of a language's token. Raises ValueError, naming the nearest codes."""
+        if not self.languages:
+            raise ValueError(f"this network has no language codes: leave out {code[:40]!r}")
+        if code not in self.languages:
+            near = get_close_matches(code, self.languages, n=5, cutoff=0.0)
+            raise ValueError(
+                f"this network has no language {code[:40]!r}: the nearest of its "
+                f"{len(self.languages)} codes are {', '.join(near)}"
+            )
+        return self.languages[code]
+
+
 class Tokenizer(Protocol):
     """Text of one language ↔ ids. Special tokens that a user types are plain text."""
 
-    first: tuple[int, ...]
-    """The ids in front of every source, such as <bos>; none in front of a target."""
+    frame: Frame = Frame()
     folds_quotes: bool = True
     """Whether `core.text.line.read` simplifies rare quotation marks for this tokenizer."""
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The ids in front of every source; see `Frame`."""
+        return self.frame.first
+
+    def between(self, source: str | None, target: str | None) -> Self:
+        """Return this tokenizer for another pair of its languages; None keeps the present one.
+
+        The source's token goes in front of every source, the target's is forced. Raises ValueError
+        for an unknown code.
+        """
+        changed, frame = copy(self), self.frame
+        if source is not None:
+            frame = replace(frame, first=(frame.language(source),))
+        if target is not None:
+            frame = replace(frame, forced=(frame.language(target),))
+        changed.frame = frame
+        return changed
 
     @property
     def size(self) -> int:
@@ -70,7 +147,13 @@ class Tokenizer(Protocol):
         if id < len(SPECIALS):
             return special(id)
         piece = self.piece(id)
+        if id in self.frame.special:
+            return Token(id, piece, piece, special=True)
         return Token(id, piece, piece.lstrip(BOUNDARY), piece.startswith(BOUNDARY))
+
+    def written(self, ids: Sequence[int]) -> list[int]:
+        """Return the ids that are text: without special ones, but with <unk>."""
+        return [id for id in ids if id >= UNK and id not in self.frame.special]
 
     def piece(self, id: int) -> str:
         """Return the vocabulary's entry of an id."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from core.text.tokenizer import SPECIALS, UNK, Token, Tokenizer, normalise
+from core.text.tokenizer import SPECIALS, UNK, Frame, Token, Tokenizer, normalise
 from core.text.vocabulary import is_learnable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class WordTokenizer(Tokenizer):
         import torchtext.vocab
 
         self._language, self._lower = language, lower
-        self.first = tuple(first)
+        self.frame = Frame(tuple(first))
         self._split = splitter(language)
         # torchtext sorts by count; descending ranks keep the given order.
         ranks = Counter({word: len(words) - i for i, word in enumerate(words)})
@@ -97,8 +97,7 @@ class WordTokenizer(Tokenizer):
     def to_json(self) -> dict[str, Any]:
         words = self._vocabulary.itos[len(SPECIALS) :]
         settings = {"kind": "words", "language": self._language, "lower": self._lower}
-        first = {"first": list(self.first)} if self.first else {}
-        return {**settings, **first, "vocabulary": words}
+        return {**settings, **self.frame.to_json(), "vocabulary": words}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> WordTokenizer:

@@ -148,7 +148,11 @@ def test_values_out_of_range_are_rejected():
         (dict(num_encoder_layers=48, num_decoder_layers=49), "may have 96 together"),
         (dict(d_model=128, num_heads=128, num_decoder_layers=16), "4,352 heads .* limit is 4,096"),
         (dict(layer_norm_eps=2), "from 1e-12 and below 1"),
-        (dict(activation="gelu"), "activation is 'gelu', not one of relu, silu"),
+        (dict(activation="tanh"), "activation is 'tanh', not one of relu, silu, gelu, gelu_tanh"),
+        (dict(decoder_heads=3), "decoder_heads 3 must divide"),
+        (dict(learned_positions=True, position_table="none"), "exclude each other"),
+        (dict(scale_output=True), "needs a final norm and norm"),
+        (dict(relative_buckets=32, relative_distance=16), "must be above half of"),
         (dict(tied_bias=True), "tied_bias needs tie_classifier"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from core.text import load
 from core.text.charsmap import MAX_BYTES, CharacterMap
 from core.text.pieces import PieceTokenizer
-from core.text.tokenizer import BOS, EOS, UNK, encode_source, normalise
+from core.text.tokenizer import BOS, EOS, UNK, Frame, encode_source, normalise
 
 # Two readings of "abc": the sum of the scores decides, not the length of the pieces.
 VOCABULARY = ["▁", "▁ab", "c", "▁a", "bc", "x", "▁Hund", "e", "&amp;", "<", "▁</s>", ">>fr<<"]
@@ -114,7 +114,7 @@ def test_ids_become_text():
 
 
 def test_a_tokenizer_survives_json():
-    one = tokenizer(charsmap=charsmap(MAPPED), unlisted={"zz": -3.0}, first=[BOS, 15])
+    one = tokenizer(charsmap=charsmap(MAPPED), unlisted={"zz": -3.0}, frame=Frame(first=(BOS, 15)))
     again = load(one.to_json())
     assert again.to_json() == one.to_json()
     text = "abc ½ Hund 東 zz"

@@ -47,7 +47,8 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
             ),
             f"The score {number(split.score, 3, sign='+')}, split by parts of query and key",
             "rows: parts of the query; columns: parts of the key; "
-            f"all cells add up to the score within {scientific(split.largest_error)}",
+            f"all cells{' and the bias by distance' * bool(split.distance)} add up to the score "
+            f"within {scientific(split.largest_error)}",
             float(np.abs(sums).max()) or 1.0,
             True,
         ),
@@ -58,8 +59,10 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
     )
     largest = split.largest(_TERMS)
     others = split.terms.size - len(largest)
-    rest = split.score - sum(term for *_, term in largest)
+    rest = float(split.terms.sum()) - sum(term for *_, term in largest)
     shown = [f"{query.label}\n× {key.label}" for query, key, _ in largest]
+    if split.distance:
+        shown, largest = [*shown, "bias by distance"], [*largest, (None, None, split.distance)]
     show(
         terms_figure(
             [*shown, f"sum of the other\n{others:,} products"],
