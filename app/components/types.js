@@ -358,7 +358,7 @@
  * @typedef {{name: string, languages: [string, string], heads: number, layers: Record<Kind, number>, steps: number[],
  *   loss: number[], quality: {title: string, meaning: string, values: number[], share: boolean},
  *   compared: {name: string, loss: number[], quality: number[]} | null, live: boolean, sentences: TrainingSentence[], measures: Record<Kind, TrainingMeasure[]>,
- *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null}}} Training  what Python sends; `bytes`
+ *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null, start?: number | null}}} Training  what Python sends; `bytes`
  *   of maps, masks and measures are beside the named values: see training/payload.py
  * @typedef {TrainingMeasure & {values: Float32Array}} DecodedMeasure  [point, layer, head]
  * @typedef {Omit<Training, "measures"> & {measures: Record<Kind, DecodedMeasure[]>, points: number, lastStep: number}} Run

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from core.data.batches import Batch, Pair, collate
+from core.data.captions import CAPTIONS, SIDES
 from core.data.tasks import TASKS, Example
 from core.files import printable
 from core.text.subwords import SubwordTokenizer
@@ -26,6 +27,7 @@ MAX_LENGTH = 64
 _SAMPLE = 2_000  # examples of a generated task from which its vocabulary is learned
 _WHOLE_WORDS = 4_000  # entries: enough to merge every word of a generated task into one token
 _PASTED = 1_000  # entries for pasted pairs
+_OF_CAPTIONS = 2_000
 _HELD_OUT_SEED, _SAMPLE_SEED = 0, 1  # the training draws from other seeds
 
 
@@ -67,9 +69,12 @@ class Examples:
         if self._generated:
             self.tokenizer: Tokenizer = _tokenizer(task)
         else:
+            entries = _OF_CAPTIONS if task == CAPTIONS else _PASTED
             self.tokenizer = SubwordTokenizer.train(
-                [side for pair in pairs for side in pair], _PASTED, 1, single_digits=True
+                [side for pair in pairs for side in pair], entries, 1, single_digits=True
             )
+        if task == CAPTIONS:
+            self.sides = SIDES
         for one in self._given:
             self.encode(one.source, one.target)
         held = self._held_out()

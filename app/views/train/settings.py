@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import streamlit as st
 
 from app.lessons.texts import text
-from app.state import address, session
+from app.state import address, folders, session
 from app.views.shared.choices import choose
+from core.data.captions import CAPTIONS
 from core.data.tasks import TASKS
 
 if TYPE_CHECKING:  # imports torch
@@ -56,7 +57,8 @@ def chosen_experiment() -> str | None:
 
 def choose_task() -> str:
     """Draw the list of tasks; return the chosen one."""
-    tasks = {name: say(f"tasks.{name}") for name in (*TASKS, PASTED)}
+    offered = (*TASKS, *([CAPTIONS] if folders.captions() else []), PASTED)
+    tasks = {name: say(f"tasks.{name}") for name in offered}
     task = choose("Task", tasks, "dates", "train_task", show_label=False)
     return task
 
