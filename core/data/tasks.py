@@ -225,6 +225,8 @@ TASKS = {
     )
 }
 
+PASTED = "pasted"
+"""The name of a task of given pairs."""
 _LINES = (2, 5_000)
 _CHARACTERS = 100  # of one side
 

@@ -3,7 +3,7 @@
 export const BOS = 1;
 export const EOS = 2;
 export const UNK = 3;
-const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
+export const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
 const BOUNDARY = "\u2581"; // marks the space before a word
 const UNKNOWN = "\u2047"; // shown for <unk> in a translation
 
@@ -13,7 +13,7 @@ const UNKNOWN = "\u2047"; // shown for <unk> in a translation
  */
 const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+`;
 const SPACES = new RegExp(SPACE, "gu");
-const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
+export const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
 
 const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu; // soft hyphen, zero-width spaces, marks of direction
 const HYPHENS = /[\u2010\u2011\u2212]/gu;
@@ -80,11 +80,10 @@ export class Tokenizer {
   /** The tokens of `encode`, each with its offset in the normalised text, counted in code points. @param {string} text */
   placed(text) {
     const characters = [...normalise(text)];
-    const marked = characters.map((character) => (character === " " ? BOUNDARY : character)).join("");
-    const added = marked && !marked.startsWith(BOUNDARY) ? 1 : 0;
+    const units = this.units(characters.join("")), added = units.join("").length > characters.join("").length ? 1 : 0;
     const placed = [];
     let at = 0;
-    for (const [word] of (BOUNDARY.repeat(added) + marked).matchAll(this.words)) {
+    for (const word of units) {
       for (const { id, from, to } of this.merged(this.symbols(word, at))) // the added mark shares the first character's place
         placed.push({
           token: this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added),
@@ -93,6 +92,12 @@ export class Tokenizer {
       at += [...word].length;
     }
     return placed;
+  }
+
+  /** The parts of a normalised text that are merged independently, with their boundary marks. @param {string} text */
+  units(text) {
+    const marked = text.replaceAll(" ", BOUNDARY), added = marked && !marked.startsWith(BOUNDARY) ? BOUNDARY : "";
+    return (added + marked).match(this.words) ?? [];
   }
 
   /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens. @param {string} text */

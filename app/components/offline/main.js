@@ -178,7 +178,7 @@ export function openPage() {
   /* Notes on how the text was read, and the least certain token. */
   function tellCaptions({ target_out, log_probs, given_target }, typed) {
     const names = displayTokens(withProbabilities(target_out, asFloats(log_probs)), 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
-    tell("captions", [escaped, typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
+    tell("captions", [modelOf(models, choice.direction).note, escaped, typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
   }
 
   const tell = (part, line) => (parts[part].textContent = line || "");
@@ -253,7 +253,16 @@ export function openPage() {
       return follow();
     },
   };
-  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass, states });
+  /* Offer a network that was trained or loaded here until the page is closed, and translate with it. */
+  const offer = async (model, stored, source) => {
+    const direction = `${model.direction}-${models.length}`;
+    opened.set(direction, worker.ask("open", { direction, stored }, { known: `open ${direction}` }));
+    await opened.get(direction);
+    isOpen.add(direction);
+    models.push({ ...model, direction });
+    openLink({ direction, source });
+  };
+  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass, states, offer });
 
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);

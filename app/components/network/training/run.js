@@ -4,7 +4,7 @@
 
 import { makeHeap } from "../product.js";
 import { BOS, EOS } from "../subwords.js";
-import { collate, PAD, padded } from "./examples.js";
+import { collate, MAX_LENGTH, PAD, padded } from "./examples.js";
 import { TrainedTransformer } from "./network.js";
 import { Random } from "./tasks.js";
 
@@ -20,8 +20,7 @@ import { Random } from "./tasks.js";
 export const DEFAULTS = {
   layers: 2, heads: 4, d_model: 64, positions: "sinusoids", norm_first: true, label_smoothing: 0, warmup: 50, seed: 1, bug: null,
 };
-const BATCH = 64;
-const MAX_LENGTH = 64; // tokens of a side, with <eos>
+export const BATCH = 64;
 const MORE_TOKENS = 2; // that a written answer may be longer than the longest right one
 const PEAK_RATE = 3e-3, BETA1 = 0.9, BETA2 = 0.98, ADAM_EPS = 1e-8, CLIP_NORM = 1;
 
@@ -37,6 +36,8 @@ export class SmallRun {
     this.initialise();
     this.empty = heap.used;
     this.stepNumber = 0;
+    /** @type {number[]} */
+    this.losses = [];
   }
 
   /*
@@ -64,6 +65,7 @@ export class SmallRun {
     if (!Number.isFinite(loss + squares))
       throw new RangeError(`the loss is ${loss} at step ${this.stepNumber + 1}: start again with a longer warm-up`);
     this.adam(Math.min(1, CLIP_NORM / (Math.sqrt(squares) + 1e-6)));
+    this.losses.push(loss);
     return loss;
   }
 
@@ -182,9 +184,10 @@ function shapeOf(examples, { d_model: D, heads: H, layers, positions, norm_first
 
 /** Start a run. @param {Examples} examples @param {Partial<SmallConfig>} [chosen] @param {boolean} [plain] compute without WebAssembly */
 export async function makeRun(examples, chosen = {}, plain = false) {
-  const config = { ...DEFAULTS, ...chosen }, { D, H, V, layers, maxLength } = shapeOf(examples, config), { held } = examples;
-  const weights = D * (V + 2 * maxLength + layers * (20 * D + 32) + 4), L = Math.max(held.source.length, held.targetOut.length) + MORE_TOKENS;
-  const pass = held.source.rows * L * (4 * V + layers * (48 * D + 3 * H * L)) + 4 * V * D;
+  const config = { ...DEFAULTS, ...chosen }, { D, H, V, layers, maxLength } = shapeOf(examples, config);
+  const weights = D * (V + 2 * maxLength + layers * (20 * D + 32) + 4), L = examples.longest + MORE_TOKENS;
+  const numbersOf = (rows, length) => rows * length * (4 * V + layers * (48 * D + 3 * H * length)) + 4 * V * D; // of a pass
+  const pass = Math.max(numbersOf(Math.max(BATCH, examples.heldOut.length), L), numbersOf(1, maxLength)); // any example may be typed
   return new SmallRun(await makeHeap(4 * weights + pass, plain, Float64Array), examples, config);
 }
 

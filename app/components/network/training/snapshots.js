@@ -119,9 +119,10 @@ function packedMaps(kind, maps, Q, K) {
 
 const single = new Float32Array(1), bits = new Uint32Array(single.buffer);
 
-/** The bits of the nearest 16-bit float to a weight from 0 to 1. @param {number} weight */
-function halfOf(weight) {
-  single[0] = weight > 0 ? Math.min(weight, 1) : 0;
-  if (single[0] < 2 ** -14) return Math.round(single[0] * 2 ** 24);
-  return (bits[0] - 0x38000000 + 0xfff + ((bits[0] >> 13) & 1)) >> 13;
+/** The bits of the nearest 16-bit float to a number; those of the largest one for a larger number. @param {number} number */
+export function halfOf(number) {
+  single[0] = Math.min(Math.abs(number), 65_504);
+  const sign = number < 0 ? 0x8000 : 0;
+  if (single[0] < 2 ** -14) return sign + Math.round(single[0] * 2 ** 24);
+  return sign + ((bits[0] - 0x38000000 + 0xfff + ((bits[0] >> 13) & 1)) >> 13);
 }
