@@ -1,17 +1,15 @@
 // A trained network as a checkpoint: the ZIP file that the app saves and opens, see core/small/checkpoint.py and core/checkpoint/folder.py.
 
-import { InputError } from "../network/input.js";
-import { halfOf } from "../network/training/snapshots.js";
 import { CONFIG_KEYS } from "../network/weights.js";
-import { bytesOf } from "../shared/packing.js";
-import { sha256, unzipped, zipOf } from "./npz.js";
+import { bytesOf, halfOf } from "../shared/packing.js";
+import { FileError, sha256, unzipped, zipOf } from "./npz.js";
 
 const LARGEST = 8 << 20; // bytes of a file that is loaded, and of what it unpacks to
 const [WEIGHTS, TOKENIZER] = ["model.safetensors", "tokenizer.json"];
-const STORED = { F16: ["f16", Uint16Array], F32: ["f32", Float32Array] };
+const TYPES = { F16: ["f16", Uint16Array], F32: ["f32", Float32Array] };
 
 const encoded = (text) => new TextEncoder().encode(text);
-const jsonOf = (value) => encoded(JSON.stringify(value));
+const jsonBytes = (value) => encoded(JSON.stringify(value));
 
 /**
  * The file of a network as it is now, with weights rounded to 16 bits.
@@ -21,7 +19,7 @@ const jsonOf = (value) => encoded(JSON.stringify(value));
 export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
   const { examples: { task, tokenizer }, config, stepNumber, losses } = run, { config: model, tensors } = run.stored();
   /** @type {[string, Uint8Array<ArrayBuffer>][]} */
-  const files = [[WEIGHTS, safetensorsOf(tensors)], [TOKENIZER, jsonOf(jsonOfTokenizer(tokenizer))]];
+  const files = [[WEIGHTS, safetensorsOf(tensors)], [TOKENIZER, jsonBytes(jsonOfTokenizer(tokenizer))]];
   const listed = files.map(async ([name, bytes]) => [name, { bytes: bytes.length, sha256: await sha256(bytes) }]);
   const values = {
     format: 1, architecture: "scratch", source_language: sides[0], target_language: sides[1], model,
@@ -34,7 +32,7 @@ export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
   };
   const mean = (numbers) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
   const curve = points.map(({ measured: { step, loss, exact } }, at) => ({ step, train_loss: at ? mean(losses.slice(points[at - 1].measured.step, step)) : loss, val_loss: loss, exact }));
-  files.push(["metrics.json", jsonOf({ curve })], ["config.json", jsonOf({ ...values, sha256: await sha256(encoded(canonical(values))) })]);
+  files.push(["metrics.json", jsonBytes({ curve })], ["config.json", jsonBytes({ ...values, sha256: await sha256(encoded(canonical(values))) })]);
   return zipOf(files.map(([name, bytes]) => /** @type {[string, Uint8Array]} */ ([`${task}/${name}`, bytes])));
 }
 
@@ -74,19 +72,19 @@ function safetensorsOf(tensors) {
  */
 export async function readCheckpoint(bytes) {
   try {
-    if (bytes.length > LARGEST) throw new InputError(`the file has ${bytes.length} bytes: the limit is ${LARGEST}`);
+    if (bytes.length > LARGEST) throw new FileError(`the file has ${bytes.length} bytes: the limit is ${LARGEST}`);
     const files = await unzipped(bytes, LARGEST), read = (name) => JSON.parse(new TextDecoder().decode(files.get(name))), config = read("config.json");
     for (const [name, { sha256: expected }] of Object.entries(config.files))
-      if ((await sha256(files.get(name))) !== expected) throw new InputError(`${name} is damaged: its SHA-256 differs from the one in config.json`);
+      if ((await sha256(files.get(name))) !== expected) throw new FileError(`${name} is damaged: its SHA-256 differs from the one in config.json`);
     const { kind, vocabulary, merges, ...more } = read(config.tokenizers.source), isShared = config.tokenizers.source === config.tokenizers.target;
     const unknown = Object.keys(config.model).filter((name) => !CONFIG_KEYS.includes(name));
-    if (kind !== "subwords" || !isShared || unknown.length) throw new InputError("this page cannot run this network: load it in the app");
+    if (kind !== "subwords" || !isShared || unknown.length) throw new FileError("this page cannot run this network: load it in the app");
     const tokenizer = { ...more, pieces: Object.keys(vocabulary).toSorted((a, b) => vocabulary[a] - vocabulary[b]), merges: merges.map((pair) => pair.map((piece) => vocabulary[piece])) };
     const weights = Object.keys(config.files).find((name) => name !== config.tokenizers.source), { source_language, target_language, parameters } = config;
     const about = { name: Object.keys(config.training.corpora).join("-"), source_language, target_language, parameters, weights_sha256: config.files[weights].sha256, precision: "fp16" };
     return { config, stored: { about, config: config.model, tokenizer, means: null, lens: null, function_words: [], tensors: tensorsOf(files.get(weights)) } };
   } catch (error) {
-    throw error instanceof InputError ? error : new InputError("this is not a saved network: give a ZIP file that this page or the app has saved");
+    throw error instanceof FileError ? error : new FileError("this is not a saved network: give a ZIP file that this page or the app has saved");
   }
 }
 
@@ -94,7 +92,7 @@ function tensorsOf(bytes) {
   const start = 8 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
   const numbers = bytes.slice(start).buffer;
   return Object.fromEntries(Object.entries(header).map(([name, { dtype, shape, data_offsets: [from, to] }]) => {
-    const [kind, Stored] = STORED[dtype];
+    const [kind, Stored] = TYPES[dtype];
     return [name, { shape, kind, values: new Stored(numbers, from, (to - from) / Stored.BYTES_PER_ELEMENT), scales: null }];
   }));
 }

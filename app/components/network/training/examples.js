@@ -35,6 +35,9 @@ export function collate(pairs) {
   };
 }
 
+/* As core.files.printable. */
+const printable = (text) => text.split(/[\p{C}\p{Z}]+/u).filter(Boolean).join(" ").replaceAll("`", "'");
+
 /** The examples of a generated task, or given pairs, encoded with their own vocabulary. */
 export class Examples {
   /**
@@ -84,7 +87,7 @@ export class Examples {
     const sides = [source, target].map((text) => [...idsOf(this.tokenizer.encode(text)), EOS]);
     const longest = Math.max(...sides.map((ids) => ids.length));
     if (longest > MAX_LENGTH) {
-      const text = [...(sides[0].length === longest ? source : target)].slice(0, QUOTED).join("");
+      const text = printable([...(sides[0].length === longest ? source : target)].slice(0, QUOTED).join(""));
       throw new RangeError(`\u201c${text}\u2026\u201d has ${longest} tokens with <eos>: the limit is ${MAX_LENGTH}, shorten it or leave it out`);
     }
     return /** @type {[number[], number[]]} */ (sides);

@@ -26,7 +26,7 @@ export function pastedPairs(text) {
 function pairOf({ line, number }) {
   const at = line.indexOf(["\t", "\u2192", "="].find((mark) => line.includes(mark)));
   const sides = /** @type {[string, string]} */ ([line.slice(0, Math.max(at, 0)), line.slice(at + 1)].map(stripped));
-  if (!sides.every(Boolean)) throw new RangeError(`line ${number} is not a pair: write the source, then a tab, = or \u2192, then the target`);
+  if (!sides.every(normalise)) throw new RangeError(`line ${number} is not a pair: write the source, then a tab, = or \u2192, then the target`);
   const longest = Math.max(...sides.map((side) => [...side].length));
   if (longest <= MOST_CHARACTERS) return sides;
   throw new RangeError(`line ${number} has a side of ${longest} characters: the limit is ${MOST_CHARACTERS}, shorten it or leave it out`);
