@@ -8,6 +8,7 @@ import { BOS, idsOf } from "./subwords.js";
 
 const ALTERNATIVES = 5; // most probable tokens recorded per step
 const LANGUAGES = { de: "German", en: "English" };
+const languageOf = (code) => LANGUAGES[code] ?? code; // of a task, such as letters
 
 /**
  * Translate a text. Throws InputError like `taskOf`, and RangeError like `network.encode`.
@@ -39,7 +40,7 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
     id: "", // the caller sets it with the asynchronous identityOf in npz.js
     model: about.name,
     weightsSha256: about.weights_sha256,
-    sourceLanguage: LANGUAGES[about.source_language], targetLanguage: LANGUAGES[about.target_language],
+    sourceLanguage: languageOf(about.source_language), targetLanguage: languageOf(about.target_language),
     decode,
     search: searchLabel(decode, edits),
     sourceText: text,

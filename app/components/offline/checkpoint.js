@@ -5,7 +5,7 @@ import { bytesOf, halfOf } from "../shared/packing.js";
 import { FileError, sha256, unzipped, zipOf } from "./npz.js";
 
 const LARGEST = 8 << 20; // bytes of a file that is loaded, and of what it unpacks to
-const [WEIGHTS, TOKENIZER] = ["model.safetensors", "tokenizer.json"];
+const [WEIGHTS_FILE, TOKENIZER_FILE] = ["model.safetensors", "tokenizer.json"];
 const TYPES = { F16: ["f16", Uint16Array], F32: ["f32", Float32Array] };
 
 const encoded = (text) => new TextEncoder().encode(text);
@@ -19,7 +19,7 @@ const jsonBytes = (value) => encoded(JSON.stringify(value));
 export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
   const { examples: { task, tokenizer }, config, stepNumber, losses } = run, { config: model, tensors } = run.stored();
   /** @type {[string, Uint8Array<ArrayBuffer>][]} */
-  const files = [[WEIGHTS, safetensorsOf(tensors)], [TOKENIZER, jsonBytes(jsonOfTokenizer(tokenizer))]];
+  const files = [[WEIGHTS_FILE, safetensorsOf(tensors)], [TOKENIZER_FILE, jsonBytes(jsonOfTokenizer(tokenizer))]];
   const listed = files.map(async ([name, bytes]) => [name, { bytes: bytes.length, sha256: await sha256(bytes) }]);
   const values = {
     format: 1, architecture: "scratch", source_language: sides[0], target_language: sides[1], model,
@@ -28,7 +28,7 @@ export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
       recipe: "small", source: `trained on the page Train one here: ${task}`, corpora: { [task]: 1 }, steps_done: stepNumber,
       seconds: Number(seconds.toFixed(1)), settings: { ...config, steps }, config: { steps, seed: config.seed }, machine: "a browser",
     },
-    tokenizers: { source: TOKENIZER, target: TOKENIZER }, files: Object.fromEntries(await Promise.all(listed)),
+    tokenizers: { source: TOKENIZER_FILE, target: TOKENIZER_FILE }, files: Object.fromEntries(await Promise.all(listed)),
   };
   const mean = (numbers) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
   const curve = points.map(({ measured: { step, loss, exact } }, at) => ({ step, train_loss: at ? mean(losses.slice(points[at - 1].measured.step, step)) : loss, val_loss: loss, exact }));

@@ -72,11 +72,10 @@ export function paintForm(parts, models, choice, change) {
 
 function paintDirections(parts, models) {
   parts.directions.replaceChildren(
-    ...models.map(({ direction, source, target }) => {
-      const label = element("label");
-      const button = element("input");
+    ...models.map(({ direction, source, target, note }) => {
+      const label = element("label"), button = element("input");
       Object.assign(button, { type: "radio", name: "direction", value: direction });
-      label.append(button, element("span", "", `${source} \u2192 ${target}`));
+      label.append(button, element("span", "", `${source} \u2192 ${target}${note ? `, trained here (${direction.split("-")[2]})` : ""}`));
       return label;
     }),
   );

@@ -255,7 +255,7 @@ export function openPage() {
   };
   /* Offer a network that was trained or loaded here until the page is closed, and translate with it. */
   const offer = async (model, stored, source) => {
-    const direction = `${model.direction}-${models.length}`;
+    const direction = `${model.direction}-${models.filter(({ note }) => note).length + 1}`;
     opened.set(direction, worker.ask("open", { direction, stored }, { known: `open ${direction}` }));
     await opened.get(direction);
     isOpen.add(direction);

@@ -45,6 +45,7 @@ export function mountTrain({ place, files, table, script, link, write, open, off
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   const nodes = [.../** @type {DocumentFragment} */ (files.cloneNode(true)).children]; // in the page only while they are shown
   const page = /** @type {HTMLElement} */ (nodes.find((node) => node.matches(".state-page"))), parts = partsOf(page), say = textsOf(table);
+  const drawing = /** @type {HTMLElement} */ (nodes.find((node) => node.matches(".training")));
   const tasks = Object.keys(table.tasks), settings = settingsOf(table), { experiments } = table.rules;
   const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
   let worker = null, turn = 0, chosen = null, state = null, predicted = null, refused = "", isDue = false;
@@ -193,6 +194,7 @@ export function mountTrain({ place, files, table, script, link, write, open, off
     if (place.hidden) return;
     parts.problem.textContent = state?.problem || refused;
     for (const part of ["run", "step", "again", "open", "save", "example"]) parts[part].disabled = !state;
+    for (const node of [parts.lead, parts.verdict, parts.written.parentElement, drawing]) node.hidden = !state;
     if (!state) return;
     const { step, running, over, source, target, written, examples, payload } = state;
     parts.run.textContent = running ? "Pause" : step ? "Go on" : "Train";
@@ -250,9 +252,10 @@ export function mountTrain({ place, files, table, script, link, write, open, off
   });
   parts.fast.addEventListener("change", () => tell("fast", { on: parts.fast.checked }));
   for (const use of ["open", "save"]) parts[use].addEventListener("click", () => tell("file", { use }));
-  parts.load.addEventListener("change", async () => {
-    if (parts.load.files.length) await useFile("load", new Uint8Array(await parts.load.files[0].arrayBuffer()));
-    parts.load.value = "";
+  parts.load.addEventListener("click", () => parts.given.click());
+  parts.given.addEventListener("change", async () => {
+    await useFile("load", new Uint8Array(await parts.given.files[0].arrayBuffer()));
+    parts.given.value = "";
   });
   parts.close.addEventListener("click", () => open(null));
   return show;

@@ -18,20 +18,27 @@ const FAST = 4; // times fewer points are measured
 /** @type {{turn: number, about: any, sides: string[], names: string[], histories: History[], shown: number, running: boolean, fast: boolean, seconds: number, problem: string}} */
 let training = null;
 
-const hasEnded = () => training.histories[0].run.stepNumber >= LAST_STEP || training.problem !== "";
+const hasEnded = () => stepNumber() >= LAST_STEP || training.problem !== "";
 
-let timer = 0, overhead = 0; // ms: what measuring and packing took last
+let timer = 0;
+let overhead = 0, stepMs = 0, dueMs = 0; // what measuring and packing took last, a step, and measuring a point that is due
 const workSoon = () => {
   clearTimeout(timer);
   timer = setTimeout(work);
 };
 
+const isDue = (step) => step % (training.histories[0].every * (training.fast ? FAST : 1)) === 0;
+const stepNumber = () => training.histories[0].run.stepNumber;
+
 function takeStep() {
   const started = performance.now();
-  const { histories, fast } = training, every = histories[0].every * (fast ? FAST : 1);
-  for (const { run } of histories) run.step();
-  if (histories[0].run.stepNumber % every === 0) measure();
-  training.seconds += (performance.now() - started) / 1000;
+  for (const { run } of training.histories) run.step();
+  const stepped = performance.now(), isPoint = isDue(stepNumber());
+  if (isPoint) measure();
+  const ended = performance.now();
+  stepMs = stepped - started;
+  if (isPoint) dueMs = ended - stepped;
+  training.seconds += (ended - started) / 1000;
 }
 
 /* A diverged network has nothing to measure. */
@@ -53,7 +60,7 @@ function advance(ms) {
   const end = performance.now() + ms;
   try {
     do takeStep();
-    while (!hasEnded() && performance.now() < end);
+    while (!hasEnded() && performance.now() + stepMs + (isDue(stepNumber() + 1) ? dueMs : 0) < end);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     training.problem = error.message;
