@@ -21,6 +21,7 @@ from playwright.sync_api import Page
 from app.components.assets import joined
 from app.components.training.payload import SmallCurves, payload
 from app.export.weights import tokenizer_of_page
+from app.lessons.texts import table
 from core.checkpoint.folder import load
 from core.data.batches import Batch, collate
 from core.data.tasks import TASKS, Example, pasted
@@ -107,6 +108,13 @@ async function gradients(task, cases) {
     setWeights(run, numbersOf(weights));
     return { loss: run.gradients(collate(pairs)), gradients: doublesOf(joinedOf(run, "gradient")) };
   }));
+}
+
+/* The share of right answers as it is measured, and as it is counted from what the network writes. */
+async function counted(task, config, steps) {
+  const run = await makeRun(examplesOf.get(task), config);
+  for (let step = 0; step < steps; step++) run.step();
+  return [run.measure().exact, run.exactness()];
 }
 
 /* Save a network after some steps as the page does. */
@@ -357,6 +365,57 @@ def test_a_run_on_pasted_pairs_is_pythons(page):
     np.testing.assert_allclose(found["losses"], [run.step() for _ in range(200)], atol=1e-4)
     assert found["exact"] == run.measure().exact
     assert found["written"] == run.write(run.examples.held.batch.source, 12)
+
+
+def test_answers_are_counted_without_writing_them_where_that_is_the_same(page):
+    """A network that looks ahead predicts a right answer that it is fed, but may not write it."""
+    pairs = [(" ".join(word), " ".join(word[::-1])) for word in "abc bca cab ba ac cb".split()] * 4
+    page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs)])
+    found = {}
+    for bug in (None, *BUGS):
+        config = {"d_model": 16, "layers": 1, "bug": bug, "positions": "learned"}
+        exact, written = page.evaluate("(ask) => counted(...ask)", ["pasted", config, 60])
+        assert exact == written, bug
+        found[bug] = exact
+    run = SmallRun(
+        Examples("pasted", pasted(as_lines(pairs))),
+        SmallConfig(**config | {"bug": "no_causal_mask"}),
+    )
+    for _ in range(60):
+        run.step()
+    with torch.inference_mode():
+        batch = run.examples.held.batch
+        fed = run._pass(batch)[1].argmax(-1)
+    right = ((fed == batch.target_out) | (batch.target_out == PAD)).all(-1).double().mean()
+    assert found["no_causal_mask"] == run.measure().exact < right
+    assert found[None] > 0
+
+
+def test_a_link_sets_the_network_as_in_the_app(computing_page):
+    script = joined(TRAINING.parents[1] / "offline/train_settings.js")
+    given = json.dumps(table("train") | {"tasks": dict.fromkeys((*TASKS, "pasted"))})
+    ask = f"""(link) => {{
+      {script}
+      const settings = settingsOf({given}), found = chosenIn(link, settings);
+      return [found, configOf(found), linkOfSettings(found, settings)];
+    }}"""
+
+    def chosen(**link: str) -> Any:
+        return computing_page.evaluate(ask, link)
+
+    plain, config, link = chosen()
+    assert plain["train_task"] == "dates" and not any(link.values())
+    usual = dataclasses.asdict(SmallConfig())
+    assert config == {name: usual[name] for name in config}
+    odd = {"train_heads": "3", "train_seed": "12345", "train_bug": "?", "train_task": "x"}
+    assert chosen(**odd) == [plain, config, link]
+    wanted = {"train_heads": "8", "train_norm": "after", "train_smoothing": "0.1"}
+    wanted |= {"train_seed": "0", "train_bug": "swapped", "train_task": "pasted"}
+    task, config, link = chosen(**wanted)
+    assert task["train_task"] == "pasted"
+    changed = {"heads": 8, "norm_first": False, "label_smoothing": 0.1, "seed": 0, "bug": "swapped"}
+    assert config == {name: usual[name] for name in config} | changed
+    assert {name: str(value) for name, value in link.items() if value is not None} == wanted
 
 
 @pytest.mark.parametrize("pasted_pairs", [False, True])
