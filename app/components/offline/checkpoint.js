@@ -4,6 +4,7 @@ import { CONFIG_KEYS } from "../network/weights.js";
 import { bytesOf, halfOf } from "../shared/packing.js";
 import { FileError, sha256, unzipped, zipOf } from "./npz.js";
 
+const RECIPE = "small";
 const LARGEST = 8 << 20; // bytes of a file that is loaded, and of what it unpacks to
 const [WEIGHTS_FILE, TOKENIZER_FILE] = ["model.safetensors", "tokenizer.json"];
 const TYPES = { F16: ["f16", Uint16Array], F32: ["f32", Float32Array] };
@@ -25,13 +26,16 @@ export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
     format: 1, architecture: "scratch", source_language: sides[0], target_language: sides[1], model,
     parameters: Object.values(tensors).reduce((count, { values: { length } }) => count + length, 0),
     training: {
-      recipe: "small", source: `trained on the page Train one here: ${task}`, corpora: { [task]: 1 }, steps_done: stepNumber,
+      recipe: RECIPE, source: `trained on the page Train one here: ${task}`, corpora: { [task]: 1 }, steps_done: stepNumber,
       seconds: Number(seconds.toFixed(1)), settings: { ...config, steps }, config: { steps, seed: config.seed }, machine: "a browser",
     },
     tokenizers: { source: TOKENIZER_FILE, target: TOKENIZER_FILE }, files: Object.fromEntries(await Promise.all(listed)),
   };
   const mean = (numbers) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
-  const curve = points.map(({ measured: { step, loss, exact } }, at) => ({ step, train_loss: at ? mean(losses.slice(points[at - 1].measured.step, step)) : loss, val_loss: loss, exact }));
+  const curve = points.map(({ measured: { step, loss, exact } }, at) => {
+    const own = at ? losses.slice(points[at - 1].measured.step, step) : [loss];
+    return { step, train_loss: mean(own), val_loss: loss, exact };
+  });
   files.push(["metrics.json", jsonBytes({ curve })], ["config.json", jsonBytes({ ...values, sha256: await sha256(encoded(canonical(values))) })]);
   return zipOf(files.map(([name, bytes]) => /** @type {[string, Uint8Array]} */ ([`${task}/${name}`, bytes])));
 }
@@ -76,21 +80,24 @@ export async function readCheckpoint(bytes) {
     const files = await unzipped(bytes, LARGEST), read = (name) => JSON.parse(new TextDecoder().decode(files.get(name))), config = read("config.json");
     for (const [name, { sha256: expected }] of Object.entries(config.files))
       if ((await sha256(files.get(name))) !== expected) throw new FileError(`${name} is damaged: its SHA-256 differs from the one in config.json`);
+    if (config.training.recipe !== RECIPE) throw new FileError("this network was not trained on Train one here: open it in the app");
     const { kind, vocabulary, merges, ...more } = read(config.tokenizers.source), isShared = config.tokenizers.source === config.tokenizers.target;
     const unknown = Object.keys(config.model).filter((name) => !CONFIG_KEYS.includes(name));
     if (kind !== "subwords" || !isShared || unknown.length) throw new FileError("this page cannot run this network: load it in the app");
-    const tokenizer = { ...more, pieces: Object.keys(vocabulary).toSorted((a, b) => vocabulary[a] - vocabulary[b]), merges: merges.map((pair) => pair.map((piece) => vocabulary[piece])) };
+    const pieces = Object.keys(vocabulary).toSorted((a, b) => vocabulary[a] - vocabulary[b]);
+    const tokenizer = { ...more, pieces, merges: merges.map((pair) => pair.map((piece) => vocabulary[piece])) };
     const weights = Object.keys(config.files).find((name) => name !== config.tokenizers.source), { source_language, target_language, parameters } = config;
-    const about = { name: Object.keys(config.training.corpora).join("-"), source_language, target_language, parameters, weights_sha256: config.files[weights].sha256, precision: "fp16" };
-    return { config, stored: { about, config: config.model, tokenizer, means: null, lens: null, function_words: [], tensors: tensorsOf(files.get(weights)) } };
+    const [name] = Object.keys(config.training.corpora), weights_sha256 = config.files[weights].sha256, tensors = tensorsOf(files.get(weights));
+    const about = { name, source_language, target_language, parameters, weights_sha256, precision: "fp16" };
+    return { config, stored: { about, config: config.model, tokenizer, means: null, lens: null, function_words: [], tensors } };
   } catch (error) {
     throw error instanceof FileError ? error : new FileError("this is not a saved network: give a ZIP file that this page or the app has saved");
   }
 }
 
 function tensorsOf(bytes) {
-  const start = 8 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
-  const numbers = bytes.slice(start).buffer;
+  const start = 8 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), numbers = bytes.slice(start).buffer;
+  const { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
   return Object.fromEntries(Object.entries(header).map(([name, { dtype, shape, data_offsets: [from, to] }]) => {
     const [kind, Stored] = TYPES[dtype];
     return [name, { shape, kind, values: new Stored(numbers, from, (to - from) / Stored.BYTES_PER_ELEMENT), scales: null }];

@@ -90,25 +90,30 @@ export function mountTrain({ place, files, table, script, link, write, open, off
   /* Save the network, or offer it to all pages. */
   async function useFile(use, bytes) {
     if (use === "save") return save(`headlight_${chosen.train_task}.zip`, new Blob([bytes]));
-    const { source } = state ?? {}, isLoaded = use === "load";
     try {
-      const { config: { training, source_language, target_language, parameters }, stored } = await readCheckpoint(bytes);
-      const task = Object.keys(training.corpora).join(), { positions, bug } = training.settings, random = new Random(0);
-      const examples = TASKS[task] ? Array.from({ length: DRAWN }, () => TASKS[task].draw(random)) : isLoaded ? [] : state.examples.slice(0, DRAWN).map((one) => ({ source: one, target: "" }));
-      const languages = Object.values(table.tasks).find(({ sides }) => sides.join() === [source_language, target_language].join())?.languages;
-      const said = [say("card.trained", { task, steps: fixed(training.steps_done, 0), seconds: fixed(training.seconds, 0) })];
-      if (positions === "none") said.push(say("card.positions"));
-      if (bug) said.push(say("card.mistake", { mistake: say(`mistake.${bug}`) }));
-      const [from, to] = languages ?? [source_language, target_language];
-      const model = {
-        direction: `${source_language}-${target_language}`, name: stored.about.name, source: from, target: to, learned: task, precision: "fp16", parameters, sha256: stored.about.weights_sha256,
-        tour: [], plan: false, left_out: [], certainty: {}, pairs: [], note: said.join(" "), examples: examples.map((one) => ({ title: one.source, text: one.source, hint: "", reference: one.target, view: null })),
-      };
-      await offer(model, stored, isLoaded ? (examples[0]?.source ?? "") : source);
+      const { config, stored } = await readCheckpoint(bytes), watched = use === "open" ? state : { source: "", examples: [] };
+      const model = modelOfFile(config, watched.examples.slice(0, DRAWN));
+      await offer(model, stored, watched.source || (model.examples[0]?.text ?? ""));
     } catch (error) {
       refused = error.message;
       paint();
     }
+    return undefined;
+  }
+
+  /* What the page lists of a network. Examples of a generated task come with their answers. */
+  function modelOfFile({ training, source_language: from, target_language: to, parameters }, sources) {
+    const [task] = Object.keys(training.corpora), { positions, bug } = training.settings, random = new Random(0);
+    const drawn = TASKS[task] ? Array.from({ length: DRAWN }, () => TASKS[task].draw(random)) : sources.map((source) => ({ source, target: "" }));
+    const [source, target] = Object.values(table.tasks).find(({ sides }) => sides.join() === `${from},${to}`)?.languages ?? [from, to];
+    const note = [say("card.trained", { task, steps: fixed(training.steps_done, 0), seconds: fixed(training.seconds, 0) })];
+    if (positions === "none") note.push(say("card.positions"));
+    if (bug) note.push(say("card.mistake", { mistake: say(`mistake.${bug}`) }));
+    return {
+      direction: `${from}-${to}`, name: task, source, target, learned: task, precision: "fp16", parameters, sha256: "", tour: [], plan: false,
+      left_out: [], certainty: {}, pairs: [], note: note.join(" "),
+      examples: drawn.map((one) => ({ title: one.source, text: one.source, hint: "", reference: one.target, view: null })),
+    };
   }
 
   function choose(changes) {

@@ -75,7 +75,8 @@ function tell(refused = "") {
   const best = parts.map((part, at) => ({ part, ...bestHead(history, at) }));
   const payload = runPayload(history, about, other), measured = histories.map(({ last }) => ({ exact: last.exact, loss: last.loss }));
   const examples = heldOut.slice(0, MOST_OFFERED).map(({ source }) => source);
-  const state = { turn, step, counted, exact, best, measured, running, over: hasEnded(), seconds, problem, refused, few: isHeldOut ? 0 : FEW, examples, ...history.shown(), payload };
+  const outcome = { running, over: hasEnded(), seconds, problem, refused, few: isHeldOut ? 0 : FEW };
+  const state = { turn, step, counted, exact, best, measured, ...outcome, examples, ...history.shown(), payload };
   self.postMessage(state, { transfer: [payload.buffer] });
 }
 
@@ -108,6 +109,7 @@ const commands = {
 let latest = Promise.resolve();
 self.addEventListener("message", ({ data }) => {
   latest = latest.then(async () => {
+    if (!training && data.ask !== "start") return;
     let refused = "";
     try {
       await commands[data.ask](data);

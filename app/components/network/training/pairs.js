@@ -62,7 +62,6 @@ export function learnedTokenizer(lines) {
     else {
       const [first, second] = idsOfPair(top.pair), piece = pieces[first] + pieces[second];
       if (!ids.has(piece)) ids.set(piece, pieces.push(piece) - 1);
-      merges.delete(top.pair); // a pair that is merged again counts as learned later
       merges.add(top.pair);
       for (const word of top.places) mergeIn(word, first, second, ids.get(piece), change);
       enqueue();
