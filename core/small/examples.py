@@ -20,6 +20,8 @@ from core.files import printable
 from core.text.subwords import SubwordTokenizer
 from core.text.tokenizer import EOS, Tokenizer, normalise
 
+PAIRS = ("source", "target")
+"""The sides of given pairs."""
 HELD_OUT = 100
 """The most examples that are held out: a generated task never trains on them."""
 MAX_LENGTH = 64
@@ -64,7 +66,7 @@ class Examples:
         self.task = task
         self._generated = None if pairs else TASKS[task]
         self.parts = self._generated.parts if self._generated else ()
-        self.sides = self._generated.sides if self._generated else ("source", "target")
+        self.sides = self._generated.sides if self._generated else PAIRS
         self._given = [Example(normalise(a), normalise(b)) for a, b in pairs]
         if self._generated:
             self.tokenizer: Tokenizer = _tokenizer(task)

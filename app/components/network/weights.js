@@ -2,7 +2,7 @@
 //
 // uint32 header length | header {about, config, tokenizer (of the target), source_tokenizer (if it is another), function_words, means, lens, tensors} | tensors, each at a multiple of 16 bytes
 
-const CONFIG_KEYS = [
+export const CONFIG_KEYS = [
   "source_vocab_size", "target_vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers",
   "dim_feedforward", "dropout", "attention_dropout", "norm_first", "layer_norm_eps", "qkv_bias", "mask_score",
   "learned_positions", "max_length", "share_embeddings", "tie_classifier", "scale_embeddings", "final_norm",

@@ -19,7 +19,6 @@ from app.views.shared.choices import choose
 from app.views.train.settings import (
     EXPERIMENTS,
     OUTCOMES,
-    PASTED,
     ask_for_pairs,
     choose_config,
     choose_task,
@@ -32,7 +31,7 @@ from app.views.train.settings import (
 from app.views.train.words import changed, is_decided, lead, outcome, written
 from core.data.captions import CAPTIONS, MOST_WORDS
 from core.data.corpora import LANGUAGES
-from core.data.tasks import Example, pasted
+from core.data.tasks import PASTED, Example, pasted
 
 if TYPE_CHECKING:  # imports torch
     from core.small.history import History
@@ -317,7 +316,7 @@ try:
         config = choose_config()
     training = current(task, pairs, config)
 except ValueError as error:
-    st.caption(plain(error) if pairs or task != PASTED else "Paste some pairs.")
+    st.caption(plain(error) if pairs or task != PASTED else say("pairs.none"))
     st.stop()
 predict(training)
 at = control_row(training)
