@@ -1,6 +1,6 @@
 // Copies and pushes of states and of heads' outputs, as in core/record/states.py.
 
-import { NO_EDITS } from "./edits.js";
+import { headsOf, NO_EDITS } from "./edits.js";
 import { twister } from "./twister.js";
 
 /** @typedef {"encoder" | "decoder"} Side */
@@ -52,7 +52,8 @@ export class StateEdits {
 
   /** Copy heads' outputs z [rows, D] of an attention, in place. */
   changeHeads(z_QD, kind, layer, edits, own, capture, position) {
-    const { d_model: D, num_heads: H } = this.network.config, E = D / H, name = `${kind}.${layer}`;
+    const D = this.network.shapes[`${kind === "encoder" ? kind : "decoder"}.${layer}.self_attention.query.weight`][0];
+    const E = D / headsOf(this.network.config, kind), name = `${kind}.${layer}`;
     if (capture?.outputs) capture.outputs[name] = z_QD.slice();
     for (const { head, query, donorQuery } of own?.copied ?? []) {
       const donor_D = rowOf(this.kept.get(edits.donor).heads[name], donorQuery, D).subarray(head * E, (head + 1) * E);

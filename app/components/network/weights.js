@@ -6,7 +6,8 @@ const CONFIG_KEYS = [
   "source_vocab_size", "target_vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers",
   "dim_feedforward", "dropout", "attention_dropout", "norm_first", "layer_norm_eps", "qkv_bias", "mask_score",
   "learned_positions", "max_length", "share_embeddings", "tie_classifier", "scale_embeddings", "final_norm",
-  "activation", "tied_bias",
+  "activation", "tied_bias", "gated", "norm", "embedding_norm", "linear_bias", "scale_scores", "head_size", "decoder_heads",
+  "decoder_feedforward", "position_table", "relative_buckets", "relative_distance", "scale_output",
 ];
 
 const STORED = { f16: Uint16Array, f32: Float32Array, i8: Int8Array };
