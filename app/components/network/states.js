@@ -1,6 +1,7 @@
 // Copies and pushes of states and of heads' outputs, as in core/record/states.py.
 
 import { headsOf, NO_EDITS } from "./edits.js";
+import { rowOfMatrix } from "./product.js";
 import { twister } from "./twister.js";
 
 /** @typedef {"encoder" | "decoder"} Side */
@@ -85,9 +86,10 @@ export function randomDirection(seed, length) {
 /* J_lᵀ(w_new − w_old), normalised. */
 function lensDirection({ config, weights, embeddings }, { side, layer, old, new: to }) {
   const D = config.d_model, lens = weights[`lens.${side}`].subarray(layer * D * D), words = embeddings.classifier.weight;
+  const wordOf = (id) => rowOfMatrix(words, id, D), new_D = wordOf(to), old_D = old === null ? new Float32Array(D) : wordOf(old);
   const found = new Float64Array(D);
   for (let row = 0; row < D; row++) {
-    const difference = words[to * D + row] - (old === null ? 0 : words[old * D + row]);
+    const difference = new_D[row] - old_D[row];
     for (let i = 0; i < D; i++) found[i] += difference * lens[row * D + i];
   }
   return normalised(found);

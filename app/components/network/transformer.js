@@ -5,13 +5,14 @@
 // time, so there is no batch. The arithmetic of edits is in edits.js.
 
 import { activation, Norm, ScoreBias } from "./parts.js";
-import { makeHeap } from "./product.js";
+import { ByteRows, makeHeap, rowOfMatrix } from "./product.js";
 import { StateEdits } from "./states.js";
 import { checkEdits, headsOf, editScores, editWeights, editsAt, NO_EDITS } from "./edits.js";
-import { unpackTensor } from "./weights.js";
+import { unpackScales, unpackTensor } from "./weights.js";
 
 const PADDING = 0; // the id of <pad>
 const MOST_BEAMS = 8; // memory is reserved for this many hypotheses
+const MOST_UNPACKED = 1 << 16; // numbers: what a product of bytes unpacks at a time
 const MOST_TOKENS = 256; // and for this many tokens of a side: a page reads 100 at most and writes 50 more
 
 /**
@@ -72,9 +73,9 @@ class Embeddings {
    */
   embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
     const { heap, config } = this.network, D = config.d_model, table_VD = this.tables[side], x_TD = heap.take(ids.length * D);
-    for (let at = 0; at < x_TD.length; at++) {
-      const id = ids[Math.floor(at / D)], embedding = id === PADDING ? 0 : Math.fround(table_VD[id * D + (at % D)] * this.scale);
-      x_TD[at] = embedding + positions_TD[at % positions_TD.length]; // in a step, one position for all
+    for (const [t, id] of ids.entries()) {
+      const row_D = rowOfMatrix(table_VD, id, D), scale = id === PADDING ? 0 : this.scale;
+      for (let i = 0, at = t * D; i < D; i++, at++) x_TD[at] = Math.fround(row_D[i] * scale) + positions_TD[at % positions_TD.length]; // in a step, one position for all
     }
     return this.norms[side]?.forward(x_TD, x_TD) ?? x_TD;
   }
@@ -214,10 +215,12 @@ class MultiHeadAttention {
 
   /* ‖vWᴼ‖ of each key: the length of its contribution to the output at a weight of 1, [K]; 0 in an ablated head. */
   lengths(head, { K, step, values }, own) {
-    const { D, H, heap } = this, E = D / H, wide = this.output.shape[0], w = this.output.weight.subarray(head * E);
+    const { D, H, heap } = this, E = D / H, wide = this.output.shape[0], mark = heap.used;
+    const whole = this.output.weight, w = (whole instanceof ByteRows ? whole.unpack(0, heap.take(wide * D)) : whole).subarray(head * E);
     const v_KE = heap.take(K * E), out = heap.take(K * wide);
     for (let i = 0; i < K * E; i++) v_KE[i] = own?.silent.includes(head) ? 0 : values[(head * E + (i % E)) * step + Math.floor(i / E)];
     heap.product({ x: v_KE, w, wStep: D, out, rows: K, inner: E, outer: wide });
+    heap.used = mark;
     return Float64Array.from({ length: K }, (_, k) => Math.hypot(...out.subarray(k * wide, (k + 1) * wide)));
   }
 
@@ -321,8 +324,7 @@ export class Transformer {
     this.shapes = {};
     for (const [name, tensor] of Object.entries(tensors)) {
       this.shapes[name] = tensor.shape;
-      this.weights[name] = heap.take(tensor.values.length);
-      unpackTensor(tensor, this.weights[name]);
+      this.weights[name] = weightsOn(heap, name, tensor);
     }
     const norm = (name, more = {}) => (config.final_norm ? new Norm(this, name, more) : { forward: (x) => x });
     const bias = (side) => (config.relative_buckets ? new ScoreBias(this, side) : null);
@@ -427,13 +429,30 @@ export class Transformer {
   }
 }
 
+/* Whether a tensor stays bytes: the matrices of layers and the tables of tokens, which are nearly all weights. */
+const staysBytes = (name, kind) => kind === "i8" && /^(?:encoder|decoder)\.|_table\.|classifier/.test(name);
+
+/* A tensor's numbers on the heap. @returns {Float32Array | ByteRows} */
+function weightsOn(heap, name, tensor) {
+  const { kind, shape, values } = tensor;
+  if (!staysBytes(name, kind)) {
+    const numbers = heap.take(values.length);
+    unpackTensor(tensor, numbers);
+    return numbers;
+  }
+  const bytes = heap.takeBytes(values.length), scales = unpackScales(tensor, heap.take(shape[0]));
+  bytes.set(/** @type {Int8Array} */ (values));
+  return new ByteRows(bytes, scales);
+}
+
 /** Unpack weights (see `readWeights`) into a network; `plain` computes without WebAssembly. @returns {Promise<Transformer>} */
 export async function makeNetwork(stored, { plain = false } = {}) {
   const { target_vocab_size: V, max_length, num_decoder_layers: L } = stored.config, M = Math.min(max_length, MOST_TOKENS);
-  const tensors = Object.entries(stored.tensors), weights = tensors.reduce((count, [, { values }]) => count + values.length + 4, 0);
+  const tensors = Object.entries(stored.tensors);
+  const weights = tensors.reduce((count, [name, { kind, values, shape }]) => count + 8 + (staysBytes(name, kind) ? values.length / 4 + shape[0] : values.length), 0);
   const widest = (part) => Math.max(...tensors.filter(([name]) => name.endsWith(part)).map(([, { shape }]) => shape[0]));
   const [F, D] = [2 * widest(".inner.weight"), Math.max(widest(".query.weight"), stored.config.d_model)]; // a gated layer has two
   const pass = M * (V + F + M + 12 * D), memories = 2 * L * D * M * (2 + MOST_BEAMS);
   const step = MOST_BEAMS * (2 * V + F + MOST_BEAMS * M + 12 * D);
-  return new Transformer(stored, await makeHeap(weights + pass + memories + step + 1024, plain));
+  return new Transformer(stored, await makeHeap(weights + pass + memories + step + MOST_UNPACKED, plain));
 }

@@ -2,6 +2,8 @@
 //
 // uint32 header length | header {about, config, tokenizer (of the target), source_tokenizer (if it is another), function_words, means, lens, tensors} | tensors, each at a multiple of 16 bytes
 
+import { ByteRows } from "./product.js";
+
 const CONFIG_KEYS = [
   "source_vocab_size", "target_vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers",
   "dim_feedforward", "dropout", "attention_dropout", "norm_first", "layer_norm_eps", "qkv_bias", "mask_score",
@@ -46,14 +48,17 @@ export function readWeights(bytes) {
   return { ...header, tensors };
 }
 
+/** The scales of a matrix of bytes. @param {Pick<StoredTensor, "scales">} tensor @param {Float32Array} to */
+export function unpackScales({ scales }, to) {
+  widen(scales, to);
+  return to;
+}
+
 /** Write a stored tensor's numbers into `to`, exactly. @param {StoredTensor} tensor @param {Float32Array} to */
 export function unpackTensor({ kind, shape, values, scales }, to) {
   if (kind === "f32") to.set(values);
   if (kind === "f16") widen(/** @type {Uint16Array} */ (values), to);
-  if (kind !== "i8") return;
-  const row = values.length / shape[0], scale = new Float32Array(shape[0]);
-  widen(scales, scale);
-  for (let i = 0; i < values.length; i++) to[i] = values[i] * scale[Math.floor(i / row)];
+  if (kind === "i8") new ByteRows(/** @type {Int8Array} */ (values), unpackScales({ scales }, new Float32Array(shape[0]))).unpack(0, to);
 }
 
 /*
