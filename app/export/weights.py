@@ -168,7 +168,14 @@ def tokenizer_of_page(stored: dict[str, Any]) -> dict[str, Any]:
     """
     ids = stored["vocabulary"]
     rest = {name: stored[name] for name in stored if name not in ("vocabulary", "merges")}
+    if stored["kind"] == "moses":
+        raise ValueError(
+            "the page cannot split texts by Moses' rules, as this network needs: choose another "
+            "checkpoint, or save a record as a page"
+        )
     if stored["kind"] == "words":
         return {"pieces": [*SPECIALS, *ids], "rules": word_rules(stored["language"]), **rest}
+    if stored["kind"] == "pieces":
+        return {"pieces": [*SPECIALS, *ids], **rest}
     merges = [[ids[first], ids[second]] for first, second in stored["merges"]]
     return {"pieces": sorted(ids, key=ids.__getitem__), "merges": merges, **rest}

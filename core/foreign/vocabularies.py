@@ -1,12 +1,12 @@
-"""Tokenizers of T5, mBART-50, M2M100, NLLB and BART folders, in which both sides share one.
+"""Tokenizers of T5, mBART-50, M2M100, NLLB, BART and FSMT folders.
 
-Each function returns a `Vocabulary` for both sides. Its `rows` cover every row of the network's
-table: rows without a piece, such as T5's last 28, are special tokens that no text has. `ids` are
-`pad`, `start` and `end` of config.json; `start` may equal `pad` (T5) or `end` (BART, mBART,
-M2M100), whose row then occurs twice: its copy at our <bos> must have the classifier bias NEVER. The
-tokenizer's `frame` holds the language codes, of which `options` choose the default pair, and what
-goes in front of sources and targets. All raise ValueError, in one line, for a missing or invalid
-file, and for a tokenizer that this project would read differently.
+Each function returns a `Vocabulary` for both sides (for FSMT, one for each). Its `rows` cover every
+row of the network's table: rows without a piece, such as T5's last 28, are special tokens that no
+text has. `ids` are `pad`, `start` and `end` of config.json; `start` may equal `pad` (T5) or `end`
+(BART, mBART, M2M100), whose row then occurs twice: its copy at our <bos> must have the classifier
+bias NEVER. The tokenizer's `frame` holds the language codes, of which `options` choose the default
+pair, and what goes in front of sources and targets. All raise ValueError, in one line, for a
+missing or invalid file, and for a tokenizer that this project would read differently.
 """
 
 import re
@@ -20,6 +20,7 @@ from core.foreign.family import Options, Vocabulary, check_ids, special_rows
 from core.foreign.pieces import MAX_BYTES, Model, built, loaded, model_of, read_ids, read_model
 from core.foreign.sources import read, read_json, shown
 from core.foreign.tokenizer_json import pair_of, read_library_tokenizer
+from core.foreign.words import stand_in
 from core.text.tokenizer import SPECIALS, Frame
 from core.text.vocabulary import BYTES
 
@@ -43,6 +44,7 @@ class _Settings(TypedDict):
     tokenizer_class: NotRequired[str | None]
     extra_ids: NotRequired[int]
     legacy_behaviour: NotRequired[bool]
+    do_lower_case: NotRequired[bool]
     additional_special_tokens: NotRequired[Any]
     task_specific_params: NotRequired[Any]
 
@@ -251,10 +253,39 @@ def byte_level(folder: Path, size: int, ids: dict[str, int], forced: int | None)
 
 
 def _merges(file: Path) -> list[tuple[str, str]]:
-    """Return the pairs of merges.txt, in order. Raises ValueError."""
+    """Return the pairs of merges.txt, in order; FSMT adds their counts. Raises ValueError."""
     try:
         lines = read(file, MAX_BYTES).decode().split("\n")
     except UnicodeDecodeError:
         raise ValueError(f"{shown(file)} is not UTF-8: get the file again") from None
     lines = [line for line in lines if line and not line.startswith("#version")]
-    return [pair_of(line, shown(file)) for line in lines]
+    return [pair_of(" ".join(line.split(" ")[:2]), shown(file)) for line in lines]
+
+
+def moses(
+    folder: Path, options: Options, sizes: tuple[int, int], ids: dict[str, int]
+) -> tuple[Vocabulary, Vocabulary]:
+    """Return both sides' vocabularies of an FSMT network: vocab-src.json and vocab-tgt.json."""
+    merges = _merges(folder / "merges.txt")
+    lower = _settings(folder, "tokenizer_config.json").get("do_lower_case", False)
+    found = []
+    for side, size, language in zip(("src", "tgt"), sizes, options.languages, strict=True):
+        file = folder / f"vocab-{side}.json"
+        id_of = read_ids(file, size)
+        roles = ids | {"unknown": id_of["<unk>"]}
+        check_ids(shown(file), roles, size)
+        rows = special_rows(*roles.values(), size)
+        pieces = {id: piece for piece, id in id_of.items()}
+        ordered = [pieces[int(id)] for id in rows[len(SPECIALS) :]]
+        controls = [n for n, piece in enumerate(ordered, start=len(SPECIALS)) if piece == "<s>"]
+        values = {
+            "kind": "moses",
+            "language": language,
+            "vocabulary": [stand_in(piece) for piece in ordered],
+            "merges": merges,
+            "lower": lower,
+            "controls": controls,
+        }
+        found.append(Vocabulary(loaded(values, folder, file.name), rows))
+    source, target = found
+    return source, target

@@ -1,9 +1,11 @@
 // The tokenizers of a network: one for both languages, or one each.
 
+import { ByteTokenizer } from "./byte_level.js";
+import { PieceTokenizer } from "./pieces.js";
 import { Tokenizer } from "./subwords.js";
 import { WordTokenizer } from "./words.js";
 
-const KINDS_OF_TOKENIZERS = { subwords: Tokenizer, words: WordTokenizer };
+const KINDS_OF_TOKENIZERS = { subwords: Tokenizer, bytes: ByteTokenizer, pieces: PieceTokenizer, words: WordTokenizer };
 
 /** @typedef {{source: Tokenizer, target: Tokenizer}} Tokenizers */
 

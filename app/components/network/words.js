@@ -115,7 +115,7 @@ export class WordTokenizer extends Tokenizer {
   }
 
   decode(ids) {
-    return detokenised(ids.filter((id) => id >= UNK).map((id) => (id === UNK ? UNKNOWN : this.pieces[id])), this.language);
+    return detokenised(this.written(ids).map((id) => (id === UNK ? UNKNOWN : this.pieces[id])), this.language);
   }
 
   token(id) {
