@@ -38,7 +38,8 @@ NETWORKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bart": ("bart", "Bart", BART),
     "bart, scaled and untied": (
         *("bart", "Bart"),
-        BART | {"scale_embedding": True, "tie_word_embeddings": False, "activation_function": "relu"},
+        BART
+        | {"scale_embedding": True, "tie_word_embeddings": False, "activation_function": "relu"},
     ),
     "mbart": ("mbart", "MBart", BART | {"scale_embedding": True}),
     "m2m100": ("m2m100", "M2M100", BART | {"scale_embedding": True}),
@@ -89,7 +90,9 @@ def with_invented_words(monkeypatch) -> None:
 
     monkeypatch.setattr(t5, "sentencepiece", one)
     monkeypatch.setattr(vocabularies, "sentencepiece", one)
-    monkeypatch.setattr(vocabularies, "byte_level", lambda f, size, ids, forced: vocabulary(size, ids))
+    monkeypatch.setattr(
+        vocabularies, "byte_level", lambda f, size, ids, forced: vocabulary(size, ids)
+    )
     monkeypatch.setattr(
         vocabularies, "moses", lambda f, o, sizes, ids: tuple(vocabulary(n, ids) for n in sizes)
     )

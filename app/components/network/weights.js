@@ -23,7 +23,7 @@ const STORED = { f16: Uint16Array, f32: Float32Array, i8: Int8Array };
 /**
  * Parse a weights file. The tensors are views of its bytes. Throws an Error of one line for a file that it cannot read.
  * @param {Uint8Array} bytes
- * @returns {{about: any, config: any, tokenizer: any, source_tokenizer?: any, means: any, lens: LensFacts | null, function_words: string[], tensors: Record<string, StoredTensor>}}
+ * @returns {{about: any, config: any, tokenizer: any, source_tokenizer?: any, means: any, lens: LensFacts | null, imported?: Imported | null, function_words: string[], tensors: Record<string, StoredTensor>}}
  */
 export function readWeights(bytes) {
   if (bytes.byteOffset % 4) bytes = bytes.slice(); // views of 2 and 4 bytes need aligned memory

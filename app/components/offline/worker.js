@@ -64,7 +64,7 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
   const network = await makeNetwork(stored, { plain });
-  networks.set(direction, { network, means: stored.means, lens: stored.lens, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
+  networks.set(direction, { network, means: stored.means, lens: stored.lens, imported: stored.imported ?? null, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
   return { about, config, simd: network.heap.kernel !== null };
 }
 
@@ -90,7 +90,7 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
 }
 
 async function show({ direction, text, target, beam, edits: written, view, request = null }) {
-  const { network, means, lens, tokenizers } = networks.get(direction);
+  const { network, means, lens, imported, tokenizers } = networks.get(direction);
   const before = await recordOf(direction, text, { beam, target });
   const problems = [];
   const fitting = fitEdits(parseEdits(written, problems), network.config, before.source.length);
@@ -121,7 +121,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const checked = unchecked.has(after) ? "pending" : "here";
-  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked, hasLens: lens !== null }));
+  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked, hasLens: lens !== null, imported }));
   shown = next;
   return { payload, translation: before.translation };
 }
