@@ -376,8 +376,6 @@ def _header(weights: bytes) -> dict[str, Any]:
 
 
 def _version() -> str:
-    import core
-
     return core.__version__
 
 

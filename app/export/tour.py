@@ -48,8 +48,9 @@ def translator_of(folder: Path, int8: bool) -> core.Translator:
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     """Yield the stops of a direction whose effect the network shows; none for unknown languages.
 
-    A stop is left out if its sentence is too long, or the translation lacks a word that it needs. Stops that run the
-    network again, under edits or with another search, are left out too.
+    A stop is left out if its sentence is too long, or if the translation lacks a word that the
+    stop needs. Stops that run the network again, under edits or with another search, are left out
+    too.
     """
     for stop in TOURS.get(direction, ()):
         if stop.trial:

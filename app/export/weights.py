@@ -69,8 +69,9 @@ def pack(folder: Path, int8: bool = False) -> bytes:
 
 def why_not(model: ModelConfig) -> str:
     """Return why the page cannot run a network of this shape, or ""."""
-    if model.heads("decoder") != model.num_heads:
-        return f"the sides have {model.num_heads} and {model.heads("decoder")} heads a layer"
+    sides = model.num_heads, model.heads("decoder")
+    if sides[0] != sides[1]:
+        return f"its layers have {sides[0]} heads in the encoder, but {sides[1]} in the decoder"
     return ""
 
 
