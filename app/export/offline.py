@@ -117,11 +117,14 @@ def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Netwo
     card = read_card(folder)
     weights = pack(folder, int8)
     about_weights = _header(weights)["about"]
-    translator = translator_of(folder, int8)
+
+    @cache
+    def translator() -> core.Translator:  # not needed for languages without examples
+        return translator_of(folder, int8)
 
     @cache
     def inspect(text: str) -> TranslationRecord:
-        return translator.inspect(text, beam=5)
+        return translator().inspect(text, beam=5)
 
     direction = card.direction
     return Network(
@@ -407,10 +410,11 @@ def read_networks(folders: Sequence[Path], int8: bool) -> list[Network]:
     count = sum(read_card(folder).parameters for folder in folders)
     if count * byte * _PER_BYTE > LIMIT:
         remedy = "save a record as a page" if int8 else "add INT8=1 (--int8), which halves it"
+        one = "give one direction, or " if len(folders) > 1 else ""
         raise ValueError(
             f"{number(count / 1e6, 1)} million weights make a page of about "
             f"{count * byte * _PER_BYTE / 1e6:.0f} MB, above the limit of {LIMIT / 1e6:.0f}: "
-            f"give one direction only, or {remedy}"
+            f"{one}{remedy}"
         )
     return [network(folder, int8) for folder in folders]
 

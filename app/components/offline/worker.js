@@ -44,6 +44,9 @@ const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, i
 /* Records kept, so that the unedited pass need not run again when an edit changes. */
 const MOST_RECORDS = 4;
 
+/* Weights of a network: the effects of a larger one's heads and its states take long, so they are computed only if somebody asks. */
+const MOST_UNASKED = 20e6;
+
 const networks = new Map();
 const records = new Map();
 /* By record: the function that makes its checks. They wait until the maps are painted. */
@@ -121,7 +124,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const checked = unchecked.has(after) ? "pending" : "here";
-  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked, hasLens: lens !== null, imported }));
+  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked, hasLens: lens !== null, imported, isLarge: network.about.parameters > MOST_UNASKED }));
   shown = next;
   return { payload, translation: before.translation };
 }
