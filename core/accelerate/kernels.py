@@ -122,9 +122,7 @@ class _Layer(ctypes.Structure):
     )
 
 
-_ACTIVATIONS: dict[Activation, int] = {
-    name: number for number, name in enumerate(("relu", "silu", "gelu", "gelu_tanh"))
-}
+_ACTIVATIONS: dict[Activation, int] = {"relu": 0, "silu": 1, "gelu": 2, "gelu_tanh": 3}
 """The enum in step.c."""
 
 
