@@ -170,7 +170,9 @@ def _reference(
         return None, "transformers does not read wrapped names, and no reference.npz was given"
     try:
         lines = lines_of(plan.source)
-        return from_library(weights.source, lines, plan.config, vocabulary), ""
+        frame = plan.source.tokenizer.frame
+        language = next((code for code, id in frame.languages.items() if id in frame.first), None)
+        return from_library(weights.source, lines, plan.config, vocabulary, language), ""
     except ImportError:
         return None, "transformers is not installed, and no reference.npz was given"
 

@@ -2,10 +2,10 @@
 
 Save this script as make_reference.py, then run
 
-    python make_reference.py FOLDER LINES.txt
+    python make_reference.py FOLDER LINES.txt [LANGUAGE]
 
 Needs torch, transformers and sentencepiece. LINES.txt holds up to 200 source sentences, one per
-line.
+line; LANGUAGE is the tokenizer's code of their language, if it has such codes.
 """
 
 import json
@@ -20,7 +20,9 @@ import numpy as np
 SENTENCES, LINES, WRITTEN = 8, 200, 20
 
 
-def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
+def measure(
+    folder: str, lines: Sequence[str], language: str | None = None
+) -> dict[str, np.ndarray]:
     """Return the arrays of reference.npz: results for 8 random sentences, and the lines' ids."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, GenerationConfig
@@ -90,17 +92,19 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
         first = 0 if table.padding_idx is None else table.padding_idx + 1
         rows = table.weights if hasattr(table, "weights") else table.weight
         arrays["positions"] = rows.detach()[first:]
-    found = tokens_of(folder, lines[:LINES])
+    found = tokens_of(folder, lines[:LINES], language)
     texts = json.dumps({"lines": list(lines[: len(found)]), "ids": found}).encode()
     arrays["tokens"] = np.frombuffer(texts, np.uint8)
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 
-def tokens_of(folder: str, lines: Sequence[str]) -> list[list[int]]:
+def tokens_of(folder: str, lines: Sequence[str], language: str | None) -> list[list[int]]:
     """Return the ids of each line, without the last, </s>."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if language:
+        tokenizer.src_lang = language
     return [tokenizer(line)["input_ids"][:-1] for line in lines]
 
 
@@ -114,5 +118,5 @@ def _norm(module: Any, x: Any) -> Any:
 
 if __name__ == "__main__":
     text = Path(sys.argv[2]).read_text(encoding="utf-8")
-    measured: dict[str, Any] = dict(measure(sys.argv[1], text.splitlines()))
+    measured: dict[str, Any] = dict(measure(sys.argv[1], text.splitlines(), *sys.argv[3:4]))
     np.savez("reference.npz", **measured)

@@ -64,8 +64,10 @@ def from_file(file: Path, config: ModelConfig, vocabulary: int) -> Reference:
         return _reference(found, config, vocabulary)
 
 
-def from_library(folder: Path, lines: list[str], config: ModelConfig, vocabulary: int) -> Reference:
-    """Run transformers on the folder.
+def from_library(
+    folder: Path, lines: list[str], config: ModelConfig, vocabulary: int, language: str | None
+) -> Reference:
+    """Run transformers on the folder. `language` is the source's code, if there are codes.
 
     Raises ImportError if transformers is not installed, ValueError if it cannot run the folder.
     """
@@ -73,7 +75,7 @@ def from_library(folder: Path, lines: list[str], config: ModelConfig, vocabulary
 
     file = BytesIO()
     try:
-        measured: dict[str, Any] = dict(library.measure(str(folder), lines))
+        measured: dict[str, Any] = dict(library.measure(str(folder), lines, language))
     except ImportError:
         raise
     except Exception as error:  # of any kind: transformers reads an unknown folder

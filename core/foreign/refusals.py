@@ -1,12 +1,11 @@
 """Why the networks of other well-known families cannot be converted."""
 
-_LEARNED = "its positions are learned"
 _LOCAL = "its encoder attends to a part of the source only"
 
 _REASONS = {
     "bigbirdpegasus": _LOCAL,
-    "blenderbot": _LEARNED,
-    "encoderdecoder": f"{_LEARNED}, as those of the BERT networks that it joins",
+    "blenderbot": "it continues conversations, and was not trained to translate",
+    "encoderdecoder": "it joins two BERT networks, whose token types and classifier no family has",
     "led": _LOCAL,
     "pegasusx": _LOCAL,
     "plbart": "it splits code, not sentences, into subwords",

@@ -62,7 +62,7 @@ def test_commands_name_author_and_licence_on_standard_error(lines, opus, tmp_pat
     ("arguments", "says"),
     [
         ("--from plbart x --out y-de-en", "plbart cannot be converted: it splits code"),
-        ("--from Blenderbot x --out y-de-en", "Blenderbot cannot be converted: its positions"),
+        ("--from Blenderbot x --out y-de-en", "Blenderbot cannot be converted: it continues"),
         ("--from gpt x --out y-de-en", "is unknown: choose friendshipkim, hyunwoongko, tutorial"),
         ("--from marian x --out y", "does not end with a direction: call it y-de-en"),
         ("--from marian x --out y-de-en", "x does not exist: check the path"),
