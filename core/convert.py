@@ -106,9 +106,7 @@ def parser() -> Parser:
         metavar=("SOURCE", "TARGET"),
     )
     p.add_argument("--first", help="a token in front of each source, such as >>fra<<")
-    p.add_argument("--from-lang", metavar="CODE", help="the source's code, such as deu_Latn")
-    p.add_argument("--to-lang", metavar="CODE", help="the target's code, such as eng_Latn")
-    p.add_argument("--prefix", help="a text in front of each source, such as T5's task")
+    p.languages()
     p.path("--reference", "outputs of the original network, an .npz file")
     p.flag("--reference-script", "print a script that makes a reference")
     p.add_argument("--author", type=_one_line, default="", help="who trained the network")

@@ -86,7 +86,7 @@
  *   checks: Check[], unchecked?: string[], imported?: Imported | null,
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   alternatives: SentToken[][], log_probs: Uint8Array, alternative_log_probs: Uint8Array, view: Link,
- *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null, lens_offer?: LensOffer,
+ *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null, lens_offer?: LensOffer, effects_if_asked?: boolean,
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats, at most `error` away from the true weights; log_probs: empty if there are no probabilities; weights_sha256: ""
  *   if unknown; layers: 0 for a kind without maps; checked: where the checks were made; unchecked: names of those that need
@@ -138,6 +138,7 @@
  *   layer, head, query]
  * @property {Again | null} again  the translation under the edits
  * @property {LensOffer | null} lensOffer
+ * @property {boolean} effectsIfAsked  whether the effects of heads are computed only if somebody asks for them
  * @property {LensFacts & {tokens: SentToken[], encoder: SideReading, decoder: SideReading} | null} lens  what the states say
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group

@@ -13,7 +13,8 @@ without it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,31 @@ class Checkpoint:
     model: Model
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+
+    def between(
+        self, source: str | None = None, target: str | None = None, prefix: str | None = None
+    ) -> Checkpoint:
+        """Return this network for other languages, by their codes, or for another prefix.
+
+        None keeps what it has. The card names the languages. Raises ValueError for an unknown code.
+        """
+        card, first, second = self.card, self.source_tokenizer, self.target_tokenizer
+        changed = first.between(source, target, prefix)
+        return replace(
+            self,
+            card=replace(
+                card,
+                source_language=language_of(source) if source else card.source_language,
+                target_language=language_of(target) if target else card.target_language,
+            ),
+            source_tokenizer=changed,
+            target_tokenizer=changed if first is second else second.between(source, target, prefix),
+        )
+
+
+def language_of(code: str) -> str:
+    """Return a code's language without its region or script: de of de_DE, deu of deu_Latn."""
+    return re.split("[_-]", code)[0]
 
 
 def save(

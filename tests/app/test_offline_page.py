@@ -24,7 +24,7 @@ from app.benchmark.offline import actions, sentences
 from app.components.assets import joined
 from app.examples import EXAMPLES
 from app.export import offline, rounding
-from app.export.weights import pack
+from app.export.weights import as_text, pack
 from app.look.certainty import certainty_of, lines
 from app.look.labels import label, segments
 from app.look.numbers import percent
@@ -439,14 +439,20 @@ def visible(text: str) -> str:
     return "".join(shown for shown, _ in segments(text))
 
 
+def unpacked(text: str) -> bytes:
+    """Return the weights that a page holds, decoded by Python's base85."""
+    padded = base64.b85decode(text[1:].translate(str.maketrans(",:", "<`")))
+    return zlib.decompress(padded[: len(padded) - int(text[0])])
+
+
 def damaged(file: Path, out: Path, direction: str) -> Path:
     """Change one byte of a direction's weights and compress them again."""
     text = file.read_text(encoding="utf-8")
     start = text.index(f'id="weights-{direction}">') + len(f'id="weights-{direction}">')
     end = text.index("</script>", start)
-    weights = bytearray(zlib.decompress(base64.b64decode(text[start:end])))
+    weights = bytearray(unpacked(text[start:end]))
     weights[-len(weights) // 3] ^= 1
-    packed = base64.b64encode(zlib.compress(bytes(weights), 1)).decode()
+    packed = as_text(bytes(weights))
     out.write_text(text[:start] + packed + text[end:], encoding="utf-8")
     return out
 

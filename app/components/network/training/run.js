@@ -173,6 +173,7 @@ export class SmallRun {
       dim_feedforward: F, dropout: 0, attention_dropout: null, norm_first: normFirst, layer_norm_eps: 1e-5, qkv_bias: true,
       mask_score: null, learned_positions: positions !== "sinusoids", max_length: maxLength, share_embeddings: true,
       tie_classifier: true, scale_embeddings: true, final_norm: true, activation: "relu", tied_bias: false,
+      norm: "layer", scale_scores: true,
     };
     return { about, config, tokenizer: this.examples.tokenizer, means: null, lens: null, tensors };
   }
