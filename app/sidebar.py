@@ -74,7 +74,7 @@ def _unknown(page: str) -> str:
         shape = chosen.card.model
         layers = {"encoder": shape.num_encoder_layers}
         sizes = {
-            str(kind): (layers.get(kind, shape.num_decoder_layers), shape.num_heads)
+            str(kind): (layers.get(kind, shape.num_decoder_layers), shape.heads(kind))
             for kind in reversed(KINDS)
         }
         shown = address.closest_view(given, sizes)
@@ -203,7 +203,7 @@ def model_note(page: str) -> None:
             return
         st.caption(
             f"{plain(device)}, {shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
-            f"{shape.num_heads} heads, d_model {shape.d_model}, "
+            f"{shape.heads_label} heads, d_model {shape.d_model}, "
             f"{models.weights_count(card.parameters)}"
         )
         if models.is_trained_here(card):

@@ -114,6 +114,12 @@ class ModelConfig(_Json):
         """Return the number of heads H of each attention of a kind; cross is the decoder's."""
         return self.num_heads if kind == "encoder" else self.decoder_heads or self.num_heads
 
+    @property
+    def heads_label(self) -> str:
+        """The number of heads for display: "8", or "8 + 4" if the decoder has another number."""
+        encoder, decoder = self.heads("encoder"), self.heads("decoder")
+        return str(encoder) if encoder == decoder else f"{encoder} + {decoder}"
+
     def size_of_head(self, kind: Kind) -> int:
         """Return d_k = d_v of an attention of a kind."""
         return self.head_size or self.d_model // self.heads(kind)

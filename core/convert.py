@@ -1,12 +1,13 @@
 """Import a network that others trained, as a checkpoint folder.
 
 python -m core.convert --from FAMILY SOURCE --out DIR [--heads N] [--words FILE FILE]
-    [--words-from FILE FILE] [--first TOKEN] [--reference FILE.npz] [--author NAME]
-    [--licence NAME] [--json FILE]
+    [--words-from FILE FILE] [--first TOKEN] [--from-lang CODE] [--to-lang CODE] [--prefix TEXT]
+    [--reference FILE.npz] [--author NAME] [--licence NAME] [--json FILE]
 python -m core.convert --from FAMILY --reference-script
 
-FAMILY is friendshipkim, hyunwoongko, tutorial (a safetensors file of the state dict), marian or
-pegasus (a folder as Hugging Face saves it). DIR ends with the direction, as in NAME-de-en. The
+FAMILY is friendshipkim, hyunwoongko, tutorial, bentrevett or annotated (a safetensors file of the
+state dict), marian, pegasus, bart, mbart, m2m100, fsmt or t5 (a folder as Hugging Face saves it).
+DIR ends with the direction, as in NAME-de-en. The
 network is compared with the original if transformers is installed or a reference is given; see
 core/foreign/README.md. No pickle is read. These two lines write a .pt file as safetensors:
 
@@ -55,6 +56,8 @@ def run(arguments: Namespace) -> None:
         words=tuple(arguments.words or ()),
         words_from=tuple(arguments.words_from or ()),
         first=arguments.first,
+        codes=(arguments.from_lang, arguments.to_lang),
+        prefix=arguments.prefix,
     )
     result = import_network(
         family,
@@ -103,6 +106,9 @@ def parser() -> Parser:
         metavar=("SOURCE", "TARGET"),
     )
     p.add_argument("--first", help="a token in front of each source, such as >>fra<<")
+    p.add_argument("--from-lang", metavar="CODE", help="the source's code, such as deu_Latn")
+    p.add_argument("--to-lang", metavar="CODE", help="the target's code, such as eng_Latn")
+    p.add_argument("--prefix", help="a text in front of each source, such as T5's task")
     p.path("--reference", "outputs of the original network, an .npz file")
     p.flag("--reference-script", "print a script that makes a reference")
     p.add_argument("--author", type=_one_line, default="", help="who trained the network")

@@ -5,7 +5,7 @@ const base64 = (numbers) => btoa(Array.from(new Uint8Array(numbers.buffer), (byt
 async function opened(weights) {
   const answer = await fetch(`data:application/octet-stream;base64,${weights}`);
   const stored = readWeights(new Uint8Array(await answer.arrayBuffer()));
-  return { network: await makeNetwork(stored), tokenizer: new Tokenizer(stored.tokenizer) };
+  return { network: await makeNetwork(stored), tokenizers: tokenizersOf(stored) };
 }
 
 const inspect = (...options) => {
@@ -14,9 +14,9 @@ const inspect = (...options) => {
 };
 
 /* Return a record with its arrays in base64, or `failed`: the reason in one line. */
-function recordAnswer({ network, tokenizer }, text, { edits, ...options }) {
+function recordAnswer({ network, tokenizers }, text, { edits, ...options }) {
   try {
-    const record = inspect(network, tokenizer, text, { ...options, edits: parseEdits(edits) });
+    const record = inspect(network, tokenizers, text, { ...options, edits: parseEdits(edits) });
     return Object.fromEntries(
       Object.entries(record).map(([name, value]) => [name, value instanceof Float32Array ? base64(value) : value]),
     );
@@ -26,10 +26,10 @@ function recordAnswer({ network, tokenizer }, text, { edits, ...options }) {
   }
 }
 
-const hypothesesAnswer = ({ network, tokenizer }, text, beam) =>
-  translate(network, tokenizer, text, { beam }).hypotheses.map(({ ids }) => ids);
+const hypothesesAnswer = ({ network, tokenizers }, text, beam) =>
+  translate(network, tokenizers, text, { beam }).hypotheses.map(({ ids }) => ids);
 
-async function effectsAnswer({ network, tokenizer }, text, edits) {
-  const found = await headEffects(network, inspect(network, tokenizer, text, { edits: parseEdits(edits) }));
+async function effectsAnswer({ network, tokenizers }, text, edits) {
+  const found = await headEffects(network, inspect(network, tokenizers, text, { edits: parseEdits(edits) }));
   return Object.fromEntries(Object.entries(found).map(([kind, changes]) => [kind, base64(changes)]));
 }

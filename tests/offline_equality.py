@@ -35,7 +35,9 @@ from tests.small import SENTENCES
 
 ROOT = Path(__file__).parents[1]
 NETWORK = ROOT / "app/components/network"
-SCRIPT = joined(*(NETWORK / f"{name}.js" for name in ("record", "weights", "transformer")))
+SCRIPT = joined(
+    *(NETWORK / f"{name}.js" for name in ("record", "tokenizers", "weights", "transformer"))
+)
 DIRECTIONS = {"de-en": 34, "en-de": 26}
 """How many of this project's own sentences to compare in each direction: 60 in all."""
 MAP_LIMIT, LOG_PROB_LIMIT = 1e-5, 1e-4

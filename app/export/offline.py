@@ -348,7 +348,7 @@ def _described(network: Network) -> str:
     said = [
         f"<b>{html.escape(' → '.join(network.languages))}</b>: {html.escape(card.title)}, "
         f"{number(card.parameters / 1e6, 1)} million weights, {shape.num_encoder_layers} + "
-        f"{shape.num_decoder_layers} layers, {shape.num_heads} heads, d_model {shape.d_model}."
+        f"{shape.num_decoder_layers} layers, {shape.heads_label} heads, d_model {shape.d_model}."
     ]
     if scores:
         said.append(

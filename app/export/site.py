@@ -100,7 +100,7 @@ def _app(network: Network, size: int) -> str:
         f"<p>{number(size / 1e6, 1)} MB in one file, which you can also save and open from your "
         f"disk. {number(network.card.parameters / 1e6, 1)} million weights, "
         f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers of "
-        f"{shape.num_heads} heads.</p><nav>{listed}</nav></li>"
+        f"{shape.heads_label} heads.</p><nav>{listed}</nav></li>"
     )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load as from_bytes
 
 from app.components.explorer.payload import lens_facts
+from app.export.words import word_rules
 from core.checkpoint.configuration import Configuration, read_configuration
 from core.checkpoint.folder import read_card
 from core.checkpoint.head_means import FILE as MEANS_FILE
@@ -24,9 +25,11 @@ from core.checkpoint.head_means import HeadMeans, load_means
 from core.checkpoint.lens import FILE as LENS_FILE
 from core.checkpoint.lens import Lens, load_lens
 from core.checkpoint.validate import read_verified
+from core.data.corpora import LANGUAGES
 from core.kinds import KINDS, SIDES
 from core.model.baseline import scratch_names
 from core.text.function_words import function_words
+from core.text.tokenizer import SPECIALS
 
 _ALIGNMENT = 16  # bytes: a 128-bit vector
 _LEAST_SCALE = np.float16(2**-24)  # the smallest positive float16
@@ -43,15 +46,17 @@ def pack(folder: Path, int8: bool = False) -> bytes:
     header = {
         "about": {
             "name": folder.name,
-            "source_language": config.source_language,
-            "target_language": config.target_language,
+            "source_language": LANGUAGES[config.source_language],
+            "target_language": LANGUAGES[config.target_language],
             "parameters": config.parameters,
             "weights_sha256": config.weights.sha256,
         },
         "config": config.model.to_json(),
-        "tokenizer": _tokenizer(files.source_tokenizer, files.target_tokenizer),
+        "tokenizer": tokenizer_of_page(files.target_tokenizer),
         "function_words": _function_words(config.target_language),
     }
+    if files.source_tokenizer is not files.target_tokenizer:
+        header["source_tokenizer"] = tokenizer_of_page(files.source_tokenizer)
     means = load_means(folder, config.model) if (folder / MEANS_FILE).exists() else None
     lens = load_lens(read_card(folder)) if (folder / LENS_FILE).exists() else None
     return packed(header, _tensors(config, files.weights), means, int8, lens)
@@ -156,18 +161,21 @@ def _tensors(config: Configuration, content: bytes) -> dict[str, NDArray]:
     return found
 
 
-def _tokenizer(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
-    if source is not target or source["kind"] != "subwords":
-        raise ValueError(
-            "the page needs one subword tokenizer for both languages, which imported networks do "
-            "not have yet: choose another checkpoint, or save a record as a page"
-        )
-    return tokenizer_of_page(source)
-
-
 def tokenizer_of_page(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return a tokenizer's pieces by id, its merges as pairs of ids, and its other fields."""
+    """Return a tokenizer's pieces by id, its merges as pairs of ids, and its other fields.
+
+    Raises ValueError for a tokenizer that the page cannot run.
+    """
     ids = stored["vocabulary"]
-    rest = {name: stored[name] for name in stored if name not in ("kind", "vocabulary", "merges")}
+    rest = {name: stored[name] for name in stored if name not in ("vocabulary", "merges")}
+    if stored["kind"] == "moses":
+        raise ValueError(
+            "the page cannot split texts by Moses' rules, as this network needs: choose another "
+            "checkpoint, or save a record as a page"
+        )
+    if stored["kind"] == "words":
+        return {"pieces": [*SPECIALS, *ids], "rules": word_rules(stored["language"]), **rest}
+    if stored["kind"] == "pieces":
+        return {"pieces": [*SPECIALS, *ids], **rest}
     merges = [[ids[first], ids[second]] for first, second in stored["merges"]]
     return {"pieces": sorted(ids, key=ids.__getitem__), "merges": merges, **rest}

@@ -26,19 +26,30 @@ from app.lessons.texts import rules
 from app.look.labels import isolated, label
 from app.look.numbers import number, scientific
 from core.analysis.position_table import products_by_distance
+from core.config import PositionTable
 from core.record.record import RecordToken
 
 _LONGEST = 18  # characters of a label
 
 
-def wavelength(dimension: int, d_model: int) -> float:
-    """Return the period of dimension 2i or 2i + 1, in positions: 2π · 10000^(2i/d_model)."""
-    return float(2 * np.pi * 10_000 ** (dimension // 2 * 2 / d_model))
+def wavelength(dimension: int, d_model: int, table: PositionTable = "paper") -> float:
+    """Return the period of dimension 2i or 2i + 1, in positions: 2π · 10000^(2i/d_model).
+
+    In fairseq's table, d_model − 2 takes the place of d_model.
+    """
+    width = d_model - 2 * (table == "fairseq")
+    return float(2 * np.pi * 10_000 ** (dimension // 2 * 2 / width))
 
 
-def sinusoids(positions: NDArray, d_model: int) -> NDArray[np.float64]:
-    """Evaluate the formula of paper §3.5 at real-valued positions [N]; return [N, d_model]."""
-    angle = 2 * np.pi * positions[:, None] / [wavelength(d, d_model) for d in range(d_model)]
+def sinusoids(
+    positions: NDArray, d_model: int, table: PositionTable = "paper"
+) -> NDArray[np.float64]:
+    """Evaluate the formula of paper §3.5 at real-valued positions [N]; return [N, d_model].
+
+    fairseq's table begins at 2.
+    """
+    lengths = [wavelength(d, d_model, table) for d in range(d_model)]
+    angle = 2 * np.pi * (positions[:, None] + 2 * (table == "fairseq")) / lengths
     return np.where(np.arange(d_model) % 2 == 0, np.sin(angle), np.cos(angle))
 
 
@@ -47,10 +58,19 @@ def sinusoid_table(length: int, d_model: int) -> NDArray[np.float32]:
     return sinusoids(np.arange(length), d_model).astype(np.float32)
 
 
+def formula_of(table: NDArray) -> PositionTable | None:
+    """Return whose formula a table [length, d_model] follows: the paper's, fairseq's, or none."""
+    places, limit = np.arange(len(table)), rules("positions")["sinusoidal"]
+    kinds: tuple[PositionTable, ...] = ("paper", "fairseq") if table.shape[1] > 2 else ("paper",)
+    for kind in kinds:
+        if np.abs(table - sinusoids(places, table.shape[1], kind)).max() < limit:
+            return kind
+    return None
+
+
 def is_sinusoidal(table: NDArray) -> bool:
-    """Return whether a table [length, d_model] is the paper's sinusoidal one."""
-    formula = sinusoids(np.arange(len(table)), table.shape[1])
-    return bool(np.abs(table - formula).max() < rules("positions")["sinusoidal"])
+    """Return whether a table [length, d_model] is one of sines and cosines."""
+    return formula_of(table) is not None
 
 
 def sample_dimensions(d_model: int) -> tuple[int, ...]:
@@ -71,7 +91,7 @@ def table_figure(
     length, d_model = positions.shape
     names = [f"pos {n}" for n in range(length)] if tokens is None else position_labels(tokens)
     row = float(np.clip(420 / length, 5, 24))
-    limit, paper = float(np.abs(positions).max()), is_sinusoidal(positions)
+    limit, paper = float(np.abs(positions).max()), formula_of(positions)
     dimensions = [_dimension_name(d, d_model, paper) for d in range(d_model)]
     across = np.arange(0, d_model, max(2, d_model // 8))
     said = "pos" if tokens is None else "pos and its token"
@@ -86,7 +106,7 @@ def table_figure(
             "side": "top",
             "showticklabels": True,
             "tickvals": across[::2],
-            "ticktext": [number(wavelength(int(d), d_model), 0) for d in across[::2]],
+            "ticktext": [number(wavelength(int(d), d_model, paper), 0) for d in across[::2]],
             "tickangle": 0,
             "tickfont": small(13),
             "title": {
@@ -118,11 +138,11 @@ def waves_figure(
     names, N = position_labels(tokens), len(dimensions)
     placed = {"anchor": "free", "position": 0, "title": {"text": "pos and its token"}}
     across, below, pitch = words_below(names, _LONGEST)
-    paper, limit = is_sinusoidal(positions), float(np.abs(positions).max())
+    paper, limit = formula_of(positions), float(np.abs(positions).max())
     line_x, lines = np.arange(length), positions
     if paper:
         line_x = np.linspace(0, length - 1, max(2, min(1200, 16 * length)))
-        lines = sinusoids(line_x, d_model)
+        lines = sinusoids(line_x, d_model, paper)
     axes = {"x": replace(across, properties={**across.properties, **placed})}
     strip = {
         **AXIS,
@@ -169,9 +189,9 @@ def dot_product_figure(positions: NDArray[np.float32]) -> Chart:
     distance, mean, low, high = products_by_distance(positions)
     spread, half = float((high - low).max()), d_model // 2
     marks, notes = [], []
-    if is_sinusoidal(positions):
+    if formula := formula_of(positions):
         dense = np.linspace(-length + 1, length - 1, min(2000, 24 * length))
-        rates = [2 * np.pi / wavelength(d, d_model) for d in range(0, d_model, 2)]
+        rates = [2 * np.pi / wavelength(d, d_model, formula) for d in range(0, d_model, 2)]
         sums = np.cos(dense[:, None] * rates).sum(-1)
         marks.append(Mark("line", dense, sums, colour=THIRD, width=1.25))
         place: dict[str, Any] = {"xanchor": "left", "xshift": 8, "yshift": 12}
@@ -206,14 +226,15 @@ def _ends(limit: float) -> list[str]:
     return [f"−{limit:.2g}", "0", f"{limit:.2g}"]
 
 
-def wavelength_words(dimension: int, d_model: int) -> str:
+def wavelength_words(dimension: int, d_model: int, table: PositionTable = "paper") -> str:
     """Format a wavelength with at least three digits: 6.28, 62.8, 54,410."""
-    value = wavelength(dimension, d_model)
+    value = wavelength(dimension, d_model, table)
     return number(value, max(0, 2 - int(np.log10(value))))
 
 
-def _dimension_name(dimension: int, d_model: int, paper: bool) -> str:
-    if not paper:
+def _dimension_name(dimension: int, d_model: int, formula: PositionTable | None) -> str:
+    if formula is None:
         return f"dimension {dimension}"
     wave = "sine" if dimension % 2 == 0 else "cosine"
-    return f"dimension {dimension}: {wave}, wavelength {wavelength_words(dimension, d_model)}"
+    length = wavelength_words(dimension, d_model, formula)
+    return f"dimension {dimension}: {wave}, wavelength {length}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.figures.chart import Axis, Cells, Chart, Mark, note, numbers, words, words_below
-from app.figures.positions import wavelength, wavelength_words
+from app.figures.positions import formula_of, wavelength, wavelength_words
 from app.figures.style import AXIS, FLOOR, FRAMED, INK, LINE, NARROW, THIRD, Ink, small, tick
 from app.look.numbers import number, percent
 from core.analysis.position_table import Sums
@@ -47,7 +47,7 @@ def circles_figure(table: NDArray, position: int, k: int, dimensions: Sequence[i
     `table` is [length, d_model]; `dimensions` are the even dimensions of the pairs.
     """
     axes, marks, notes = {}, [], []
-    columns, d_model = len(dimensions), table.shape[1]
+    columns, d_model, formula = len(dimensions), table.shape[1], formula_of(table) or "paper"
     square = {**AXIS, "range": [-1.25, 1.25], "tickvals": []}
     turn = np.linspace(0, 2 * np.pi, 90)
     for i, even in enumerate(dimensions):
@@ -57,11 +57,11 @@ def circles_figure(table: NDArray, position: int, k: int, dimensions: Sequence[i
         axes[f"x{n}"] = Axis(square | {"domain": domain, "anchor": f"y{n}"})
         axes[f"y{n}"] = Axis(square | {"scaleanchor": f"x{n}", "anchor": f"x{n}"})
         place = {"xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "top"}
-        waves = f"{even} and {even + 1}<br>λ = {wavelength_words(even, d_model)}"
+        waves = f"{even} and {even + 1}<br>λ = {wavelength_words(even, d_model, formula)}"
         # Axis titles would be at different heights.
         notes.append(note(waves, (i + 0.5) / columns, 0, 12, **place))
         sine, cosine = table[:, even], table[:, even + 1]
-        angle = 2 * np.pi * k / wavelength(even, d_model)
+        angle = 2 * np.pi * k / wavelength(even, d_model, formula)
         arc = np.linspace(0, angle, max(2, int(24 * abs(angle)) + 2))[:400]
         arc += np.arctan2(sine[position], cosine[position])
         for x, y, colour, width in (

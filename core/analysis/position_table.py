@@ -5,26 +5,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.config import PositionTable
 from core.frozen import Doubles, Frozen
 
 
-def rotation(k: int, d_model: int) -> Doubles:
+def rotation(k: int, d_model: int, table: PositionTable = "paper") -> Doubles:
     """Return R_k [d_model, d_model] with PE(p+k) = R_k · PE(p) for every p (paper §3.5).
 
     Each pair of dimensions (sin ωp, cos ωp) is rotated by the angle ωk with the 2 × 2 block
     [[cos ωk, sin ωk], [−sin ωk, cos ωk]].
     """
-    matrix = np.zeros((d_model, d_model))
+    matrix, width = np.zeros((d_model, d_model)), d_model - 2 * (table == "fairseq")
     for even in range(0, d_model, 2):
-        angle = k / 10_000 ** (even / d_model)
+        angle = k / 10_000 ** (even / width)
         cos, sin = np.cos(angle), np.sin(angle)
         matrix[even : even + 2, even : even + 2] = [[cos, sin], [-sin, cos]]
     return matrix
 
 
-def rotation_error(table: NDArray, k: int) -> float:
+def rotation_error(table: NDArray, k: int, kind: PositionTable = "paper") -> float:
     """Return the largest |R_k · PE(p) − PE(p+k)| over all p in a table [length, d_model]."""
-    rotated = table[: len(table) - k].astype(np.float64) @ rotation(k, table.shape[1]).T
+    rotated = table[: len(table) - k].astype(np.float64) @ rotation(k, table.shape[1], kind).T
     return float(np.abs(rotated - table[k:]).max(initial=0.0))
 
 

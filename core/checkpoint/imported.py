@@ -9,7 +9,11 @@ from typing import Annotated, Any, Literal, Self
 
 from core.typed import Sha256, between, line, typed
 
-Family = Literal["friendshipkim", "hyunwoongko", "tutorial", "marian", "pegasus"]
+Family = Literal[
+    *("friendshipkim", "hyunwoongko", "tutorial", "marian", "pegasus"),
+    *("bentrevett", "annotated"),
+    *("bart", "mbart", "m2m100", "fsmt", "t5"),
+]
 _MAX_ENTRIES = 40  # of each list
 _Line = Annotated[str, line(500)]
 _Difference = Annotated[float, between(0, 1e30)]

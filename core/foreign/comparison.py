@@ -72,7 +72,8 @@ def compare_network(
     if table is not None:
         found.append(_positions(table, plan))
     network.double()
-    limit = _EXACT if table is not None else _OWN_TABLE
+    fixed = not plan.config.learned_positions and plan.config.position_table != "none"
+    limit = _OWN_TABLE if fixed and table is None else _EXACT
     with _position_table(network, table):
         found += _pass(network, batch, reference.passes[64], "float64", limit)
     network.float()
@@ -177,12 +178,14 @@ def _position_table(network: Transformer, table: np.ndarray | None) -> Generator
         network.embeddings.source_positions,
         network.embeddings.target_positions,
     )
+    if table is None:
+        yield
+        return
     kept = [side.table for side in sides]
-    if table is not None:
-        for side in sides:
-            side.table = side.table.clone()
-            rows = min(len(table), len(side.table))
-            side.table[:rows] = torch.from_numpy(table[:rows])
+    for side in sides:
+        side.table = side.table.clone()
+        rows = min(len(table), len(side.table))
+        side.table[:rows] = torch.from_numpy(table[:rows])
     try:
         yield
     finally:

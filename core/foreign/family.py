@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -46,6 +46,7 @@ class Options:
     words_from: tuple[Path, ...] = ()  # training text, source and target
     first: str | None = None  # a token in front of each source, such as >>fra<<
     codes: tuple[str | None, str | None] = (None, None)  # languages' codes, such as deu_Latn
+    prefix: str | None = None  # a text in front of each source, such as "translate German to ..."
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,9 @@ class Plan:
     `biases` maps one of our parameters to the original's tensor, if that has another name and an
     extra first axis of size 1. `skipped` maps the tensors to leave out to the reasons.
     `position_tables` are the names of position tables, which are compared with the formula and not
-    copied. `notes` say what only a comparison with the original can verify, `remarks` what differs
-    from the original.
+    copied; `first_position` is the row of position 0 in them and in learned tables. `zeros` are our
+    parameters that the original lacks: biases that it does not have. `notes` say what only a
+    comparison with the original can verify, `remarks` what differs from the original.
     """
 
     config: ModelConfig
@@ -135,6 +137,8 @@ class Plan:
     biases: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     position_tables: tuple[str, ...] = ()
+    first_position: int = 0
+    zeros: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -149,7 +153,7 @@ class Reader(NamedTuple):
     read: Callable[[Weights, Options], Plan]
 
 
-def signature(names: Names, *, tied: bool = False, final_norm: bool = True) -> frozenset[str]:
+def signature(names: Names, *, tied: bool = False, **settings: Any) -> frozenset[str]:
     """Return the original's names in a network of one layer, by which a family is recognised."""
     config = ModelConfig(
         source_vocab_size=8,
@@ -158,7 +162,7 @@ def signature(names: Names, *, tied: bool = False, final_norm: bool = True) -> f
         num_decoder_layers=1,
         share_embeddings=tied,
         tie_classifier=tied,
-        final_norm=final_norm,
+        **settings,
     )
     return frozenset(names.theirs(ours)[0] for ours in weight_shapes("scratch", config))
 
@@ -229,6 +233,8 @@ def check_shapes(weights: Weights, plan: Plan) -> None:
             "cannot be converted"
         )
     for name, shape in shapes.items():
+        if name in plan.zeros:
+            continue
         theirs, _, expected = _original(name, shape, plan)
         weights.expect(theirs, expected)
     for name in filter(weights.__contains__, plan.position_tables):
@@ -246,6 +252,10 @@ def fill(weights: Weights, plan: Plan) -> Transformer:
     network = Transformer(plan.config)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
+            if name in plan.zeros:
+                parameter.zero_()
+                _bar(parameter, name, plan)
+                continue
             _fill(parameter, name, weights, plan)
             check_finite(parameter, _original(name, tuple(parameter.shape), plan)[0], weights)
     for name, reason in plan.skipped.items():
@@ -279,6 +289,8 @@ def _original(
     vocabulary = _rows_of(name, plan)
     if vocabulary is not None:
         shape = (int(vocabulary.rows.max()) + 1, *shape[1:])
+    if name in _LEARNED:
+        shape = (shape[0] + plan.first_position, *shape[1:])
     if theirs := plan.biases.get(name):
         return theirs, None, (1, *shape)
     theirs, third = plan.names.theirs(name)
@@ -295,17 +307,25 @@ def _fill(parameter: Tensor, name: str, weights: Weights, plan: Plan) -> None:
         value = value.chunk(3)[third]
     if plan.features is not None:
         value = _reordered(name, value, torch.from_numpy(plan.features))
-    if vocabulary is not None:
-        _copy_rows(parameter, value, vocabulary, name.endswith("bias"))
-    else:
+    if name in _LEARNED:
+        value = value[plan.first_position :]
+    if vocabulary is None:
         parameter.copy_(value)
-
-
-def _copy_rows(parameter: Tensor, value: Tensor, vocabulary: Vocabulary, bias: bool) -> None:
+        return
     rows = torch.from_numpy(vocabulary.rows)
-    absent = rows == ABSENT
     torch.index_select(value, 0, rows.clamp(min=0), out=parameter.data)
-    parameter.data[absent] = NEVER if bias else 0.0
+    parameter.data[rows == ABSENT] = 0.0
+    if name.endswith("bias"):
+        _bar(parameter, name, plan)
+
+
+def _bar(bias: Tensor, name: str, plan: Plan) -> None:
+    """Make the classifier's words that the original lacks impossible, by their biases."""
+    vocabulary = _rows_of(name, plan)
+    if vocabulary is not None:
+        bias.data[torch.from_numpy(vocabulary.rows == ABSENT)] = NEVER
+        if vocabulary.start == vocabulary.rows[EOS]:  # the row of <eos>, a second time
+            bias.data[BOS] = NEVER
 
 
 def _rows_of(name: str, plan: Plan) -> Vocabulary | None:
@@ -328,6 +348,10 @@ def _reordered(name: str, value: Tensor, features: Tensor) -> Tensor:
     return value[:, features]  # it reads the stream, or is a table
 
 
+_LEARNED = tuple(f"embeddings.{side}_positions.weight" for side in ("source", "target"))
+_TABLES = {"paper": "Vaswani et al. 2017", "fairseq": "fairseq"}
+
+
 def check_positions(weights: Weights, plan: Plan) -> np.ndarray | None:
     """Return the file's position table in float64, with features in our order, or None.
 
@@ -335,21 +359,22 @@ def check_positions(weights: Weights, plan: Plan) -> np.ndarray | None:
     """
     found, config = None, plan.config
     for name in filter(weights.__contains__, plan.position_tables):
-        rows = min(config.max_length, math.prod(weights.shape(name)) // config.d_model)
-        table = weights.start_of(name, rows * config.d_model).view(rows, -1).double().numpy()
+        first, width = plan.first_position, config.d_model
+        rows = min(config.max_length + first, math.prod(weights.shape(name)) // width)
+        table = weights.start_of(name, rows * width).view(rows, -1)[first:].double().numpy()
         found = table if plan.features is None else table[:, plan.features]
-        difference_P = np.abs(found - position_formula(config)[:rows]).max(axis=1)
+        difference_P = np.abs(found - position_formula(config)[: len(found)]).max(axis=1)
         wrong_P = ~(difference_P <= POSITION_LIMIT)  # also if it is NaN
         if wrong_P.any():
             first = int(wrong_P.argmax())
             raise ValueError(
-                f"{shown(weights.source)}: {name} is not the table of sines and cosines of Vaswani "
-                f"et al. 2017 (position {first} differs by {difference_P[first]:.2g}): such a "
-                "network cannot be converted"
+                f"{shown(weights.source)}: {name} is not the table of sines and cosines of "
+                f"{_TABLES[config.position_table]} (position {first} differs by "
+                f"{difference_P[first]:.2g}): such a network cannot be converted"
             )
     return found
 
 
 def position_formula(config: ModelConfig) -> np.ndarray:
-    """Return the paper's table, float64 [position, feature]."""
-    return sinusoids(config.max_length, config.d_model).numpy()
+    """Return the network's fixed table, float64 [position, feature]."""
+    return sinusoids(config.max_length, config.d_model, config.position_table).numpy()

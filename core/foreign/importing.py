@@ -16,7 +16,7 @@ from core.checkpoint.folder import save
 from core.checkpoint.imported import Comparison, Family, Imported
 from core.data.corpora import LANGUAGES
 from core.files import printable, write_atomic, write_folder
-from core.foreign import hugging_face, seeds
+from core.foreign import hugging_face, seeds, t5
 from core.foreign.comparison import compare_network, compare_tokens
 from core.foreign.family import (
     Options,
@@ -26,7 +26,7 @@ from core.foreign.family import (
     check_shapes,
     fill,
 )
-from core.foreign.reference import MAX_REFERENCE, Reference, from_file, from_library
+from core.foreign.reference import LIBRARY, MAX_REFERENCE, Reference, from_file, from_library
 from core.foreign.sources import opened, shown
 from core.foreign.weights import MissingError, Weights
 from core.model.shapes import count_parameters, weight_shapes
@@ -36,10 +36,16 @@ FAMILIES = {
     "friendshipkim": seeds.FRIENDSHIPKIM,
     "hyunwoongko": seeds.HYUNWOONGKO,
     "tutorial": seeds.TUTORIAL,
+    "bentrevett": seeds.BENTREVETT,
+    "annotated": seeds.ANNOTATED,
     "marian": hugging_face.MARIAN,
     "pegasus": hugging_face.PEGASUS,
+    "bart": hugging_face.BART,
+    "mbart": hugging_face.MBART,
+    "m2m100": hugging_face.M2M100,
+    "fsmt": hugging_face.FSMT,
+    "t5": t5.T5,
 }
-_LIBRARY = ("marian", "pegasus")
 _LINES = 200
 
 
@@ -158,13 +164,15 @@ def _reference(
         with opened(file, MAX_REFERENCE):
             pass
         return from_file(file, plan.config, vocabulary), ""
-    if family not in _LIBRARY:
+    if family not in LIBRARY:
         return None, "no reference.npz was given (--reference-script prints how to make one)"
     if weights.is_wrapped:
         return None, "transformers does not read wrapped names, and no reference.npz was given"
     try:
         lines = lines_of(plan.source)
-        return from_library(weights.source, lines, plan.config, vocabulary), ""
+        frame = plan.source.tokenizer.frame
+        language = next((code for code, id in frame.languages.items() if id in frame.first), None)
+        return from_library(weights.source, lines, plan.config, vocabulary, language), ""
     except ImportError:
         return None, "transformers is not installed, and no reference.npz was given"
 
@@ -195,7 +203,8 @@ def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:
     draw = random.Random(1)
     size = vocabulary.tokenizer.size
     texts = [vocabulary.tokenizer.token(id) for id in range(4, size)]
-    pieces = [(" " if t.starts_word else "") + t.text for t in texts if t.text.isprintable()]
+    texts = [t for t in texts if t.text.isprintable() and not t.special]
+    pieces = [(" " if t.starts_word else "") + t.text for t in texts]
     extra = [" 1,234.5", "!", " (", ")", "…", " \u201ex\u201c", "\u00a0", " ☃", " QX"]
     return [
         "".join(
@@ -227,7 +236,7 @@ Translates {source} to {target}. These weights were **imported**: others trained
 
 An encoder-decoder Transformer with {result.parameters:,} weights: {config.num_encoder_layers} + \
 {config.num_decoder_layers} layers, d_model {config.d_model}, {config.num_heads} heads, \
-feed-forward {config.dim_feedforward} ({config.activation}), \
+feed-forward {config.dim_feedforward} ({"gated " * config.gated}{config.activation}), \
 {"pre-norm" if config.norm_first else "post-norm"}; vocabularies of \
 {config.source_vocab_size:,} and {config.target_vocab_size:,} tokens.
 

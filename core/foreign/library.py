@@ -1,16 +1,17 @@
-"""Write reference.npz: what transformers computes for a saved Marian or Pegasus network.
+"""Write reference.npz: what transformers computes for a saved network.
 
 Save this script as make_reference.py, then run
 
-    python make_reference.py FOLDER LINES.txt
+    python make_reference.py FOLDER LINES.txt [LANGUAGE]
 
 Needs torch, transformers and sentencepiece. LINES.txt holds up to 200 source sentences, one per
-line.
+line; LANGUAGE is the tokenizer's code of their language, if it has such codes.
 """
 
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ import numpy as np
 SENTENCES, LINES, WRITTEN = 8, 200, 20
 
 
-def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
+def measure(
+    folder: str, lines: Sequence[str], language: str | None = None
+) -> dict[str, np.ndarray]:
     """Return the arrays of reference.npz: results for 8 random sentences, and the lines' ids."""
     import torch
-    from transformers import AutoModelForSeq2SeqLM, GenerationConfig, MarianTokenizer
+    from transformers import AutoModelForSeq2SeqLM, GenerationConfig
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -36,13 +39,24 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
             local_files_only=True,
         ).eval()
         config = model.config
+        if config.model_type == "fsmt":
+            from transformers.models.fsmt import modeling_fsmt
+
+            modeling_fsmt.fill_with_neg_inf = _lowest  # its own fails in float64
+        for module in model.modules():
+            if hasattr(module, "variance_epsilon"):  # T5's norm rounds to float32 by itself
+                module.forward = partial(_norm, module)
         pad, start, end = config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
+        start = pad if start is None else start
         ids_of = {"pad_token_id": pad, "decoder_start_token_id": start, "eos_token_id": end}
         model.generation_config = GenerationConfig(**ids_of)  # none of the folder's own settings
         draw = np.random.default_rng(1)
         source = np.full((SENTENCES, 3 + SENTENCES), pad)
         target = np.full((SENTENCES, 3 + SENTENCES), pad)
-        sizes = config.vocab_size, model.get_output_embeddings().weight.shape[0]
+        sizes = (
+            model.get_input_embeddings().weight.shape[0],
+            model.get_output_embeddings().weight.shape[0],
+        )
         for n in range(SENTENCES):  # n + 3 tokens in 11 columns: every row has padding
             for ids, size in ((source, sizes[0]), (target, sizes[1])):
                 words = [id for id in range(size) if id not in (pad, start, end)]
@@ -53,7 +67,11 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
         shown = (ids != pad).long()
         with torch.inference_mode():
             passed = model(
-                input_ids=ids, attention_mask=shown, decoder_input_ids=fed, output_attentions=True
+                input_ids=ids,
+                attention_mask=shown,
+                decoder_input_ids=fed,
+                output_attentions=True,
+                use_cache=False,  # with a cache, FSMT has no causal mask
             )
             written = model.generate(
                 ids,
@@ -61,23 +79,44 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
                 num_beams=1,
                 do_sample=False,
                 max_new_tokens=WRITTEN,
-                bad_words_ids=[[id] for id in {pad, start}],
+                bad_words_ids=[[id] for id in {pad, start} - {end}],
             )
         arrays[f"logits_{bits}"] = passed.logits
         for kind in ("encoder", "decoder", "cross"):
             maps = getattr(passed, f"{kind}_attentions")
             arrays[f"{kind}_{bits}"] = torch.stack(maps)
         arrays[f"greedy_{bits}"] = written[:, 1:]
-    positions = model.get_encoder().embed_positions.weight.detach()
-    arrays |= {"source": source, "target": target, "positions": positions}
-    tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
-    found = [tokenizer(line)["input_ids"][:-1] for line in lines[:LINES]]
-    texts = json.dumps({"lines": list(lines[:LINES]), "ids": found}).encode()
+    arrays |= {"source": source, "target": target}
+    table = getattr(model.get_encoder(), "embed_positions", None)
+    if "Sinusoidal" in type(table).__name__:
+        first = 0 if table.padding_idx is None else table.padding_idx + 1
+        rows = table.weights if hasattr(table, "weights") else table.weight
+        arrays["positions"] = rows.detach()[first:]
+    found = tokens_of(folder, lines[:LINES], language)
+    texts = json.dumps({"lines": list(lines[: len(found)]), "ids": found}).encode()
     arrays["tokens"] = np.frombuffer(texts, np.uint8)
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 
+def tokens_of(folder: str, lines: Sequence[str], language: str | None) -> list[list[int]]:
+    """Return the ids of each line, without the last, </s>."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if language:
+        tokenizer.src_lang = language
+    return [tokenizer(line)["input_ids"][:-1] for line in lines]
+
+
+def _lowest(mask: Any) -> Any:
+    return mask.fill_(float(np.finfo(np.float32).min))
+
+
+def _norm(module: Any, x: Any) -> Any:
+    return x * (x.square().mean(-1, keepdim=True) + module.variance_epsilon).rsqrt() * module.weight
+
+
 if __name__ == "__main__":
     text = Path(sys.argv[2]).read_text(encoding="utf-8")
-    measured: dict[str, Any] = dict(measure(sys.argv[1], text.splitlines()))
+    measured: dict[str, Any] = dict(measure(sys.argv[1], text.splitlines(), *sys.argv[3:4]))
     np.savez("reference.npz", **measured)

@@ -1,9 +1,10 @@
-"""Tokenizers of Marian and Pegasus folders: two SentencePiece models and a vocabulary of ids."""
+"""SentencePiece models, and the tokenizers of Marian and Pegasus folders, which have two."""
 
 import base64
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,31 @@ from core.foreign.family import Options, Vocabulary, check_ids, special_rows
 from core.foreign.sources import read, read_json, shown
 from core.foreign.words import stand_in
 from core.text import load
-from core.text.tokenizer import SPECIALS
+from core.text.tokenizer import SPECIALS, Tokenizer
 
-_MAX_BYTES = 32 << 20  # of one file
-_MAX_PIECES = 300_000
+MAX_BYTES = 32 << 20  # of one file
+MAX_PIECES = 300_000
 _UNKNOWN = "<unk>"
 _CONTROLS = ("</s>", "<s>", "<pad>", _UNKNOWN)  # read as text here, whatever their type
-_UNIGRAM, _NORMAL, _UNKNOWN_TYPE, _CONTROL, _UNUSED = 1, 1, 2, 3, 5  # SentencePiece's enums
+_SENTINEL = re.compile("▁?<extra_id_[0-9]{1,4}>")  # of mT5
+_UNIGRAM, _BPE = 1, 2  # SentencePiece's enums
+_NORMAL, _UNKNOWN_TYPE, _CONTROL, _USER_DEFINED, _UNUSED = range(1, 6)
+
+Encode = Callable[[str], Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What splits a text: the scores of the pieces that it finds, and the character map.
+
+    `encode` returns the original's ids of a text by SentencePiece itself, or is None if that cannot
+    run here.
+    """
+
+    scores: Mapping[str, float]
+    charsmap: bytes
+    bpe: bool = False
+    encode: Encode | None = None
 
 
 def read_tokenizers(
@@ -53,49 +72,80 @@ def read_tokenizers(
 def _vocabulary(
     folder: Path, side: str, file: str, size: int, ids: dict[str, int], options: Options
 ) -> Vocabulary:
-    id_of = _read_ids(folder / file, size)
+    id_of = read_ids(folder / file, size)
     roles = ids | {"unknown": id_of[_UNKNOWN]}
+    proto, processor = read_model(folder / f"{side}.spm")
+
+    def encode(text: str) -> list[int]:
+        pieces = processor.encode(text, out_type=str)
+        return [id_of.get(piece, roles["unknown"]) for piece in pieces]
+
+    def frame(ours: dict[int, int]) -> dict[str, Any]:
+        wanted = _first(list(id_of), options.first, folder) if side == "source" else None
+        return {"first": [ours[id_of[wanted]]]} if wanted else {}
+
+    pieces = {id: piece for piece, id in id_of.items()}
+    return built(folder, side, pieces, roles, model_of(proto, encode), frame)
+
+
+def model_of(proto: Any, encode: Encode) -> Model:
+    """Return what splits a text in a model that `read_model` has checked."""
+    scores = {piece.piece: piece.score for piece in proto.pieces if piece.type == _NORMAL}
+    charsmap = proto.normalizer_spec.precompiled_charsmap
+    if bpe := proto.trainer_spec.model_type == _BPE:
+        scores = ranked(sorted(scores, key=lambda piece: -scores[piece]))
+    return Model(scores, charsmap, bpe, encode)
+
+
+def ranked(pieces: Sequence[str]) -> dict[str, float]:
+    """Return scores for the pieces of a BPE model, the best first: only their order counts."""
+    return {piece: -0.001 * rank for rank, piece in enumerate(pieces)}
+
+
+def built(
+    folder: Path,
+    side: str,
+    piece_of: Mapping[int, str],
+    roles: dict[str, int],
+    model: Model,
+    frame: Callable[[dict[int, int]], dict[str, Any]],
+) -> Vocabulary:
+    """Return a vocabulary of `piece_of`, the pieces by the original's ids from 0 on.
+
+    `roles` are the ids `pad`, `start`, `end` and `unknown`; `frame` returns the tokenizer's frame
+    from our id for each of the original's. Raises ValueError if no tokenizer can be built.
+    """
+    size = len(piece_of)
     check_ids(shown(folder), roles, size)
-    unknown = roles["unknown"]
-    rows = special_rows(roles["pad"], roles["start"], roles["end"], unknown, size)
-    piece_of = {id: piece for piece, id in id_of.items()}
+    rows = special_rows(roles["pad"], roles["start"], roles["end"], roles["unknown"], size)
     pieces = [piece_of[int(id)] for id in rows[4:]]
-    model, processor = _read_model(folder / f"{side}.spm")
-    scores = {
-        piece.piece: piece.score
-        for piece in model.pieces
-        if piece.type == _NORMAL and piece.piece not in SPECIALS
-    }
+    scores = {piece: score for piece, score in model.scores.items() if piece not in SPECIALS}
     for role, id in roles.items():
         if piece_of[id] in scores and piece_of[id] not in _CONTROLS:
             raise ValueError(
                 f"{shown(folder)}: the {role} id {id} is {printable(piece_of[id])[:40]!r}, a piece "
-                f"that {side}.spm finds in texts: such a network cannot be converted"
+                f"that its {side} model finds in texts: such a network cannot be converted"
             )
     values: dict[str, Any] = {
         "kind": "pieces",
         "vocabulary": [stand_in(piece) for piece in pieces],
         "scores": [_rounded(scores.get(piece)) for piece in pieces],
-        "charsmap": base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode(),
+        "charsmap": base64.b64encode(model.charsmap).decode(),
+        **frame({int(id): ours for ours, id in enumerate(rows)}),
     }
     listed = set(pieces)
     if unlisted := {stand_in(p): _rounded(s) for p, s in scores.items() if p not in listed}:
         values["unlisted"] = unlisted
-    if side == "source" and (first := _first(pieces, options.first, folder)):
-        values["first"] = first
-    try:
-        tokenizer = load(values)
-    except ValueError as error:
-        raise ValueError(
-            f"{shown(folder)}: the {side} vocabulary cannot be used ({printable(str(error))[:200]})"
-        ) from None
-    first_ids = tuple(int(rows[id]) for id in values.get("first", ()))
+    if model.bpe:
+        values["bpe"] = True
+    tokenizer = loaded(values, folder, side)
     changed = sum(map(str.__ne__, values["vocabulary"], pieces))
     note = (
         f"{changed} pieces of the {side} vocabulary contain control characters or line ends: they "
         "are shown by their codes, and no text is encoded as one of them."
     )
-    original = _original(processor, id_of, unknown, first_ids)
+    first = tuple(int(rows[id]) for id in tokenizer.first)
+    original = with_first(model.encode, first)
     return Vocabulary(tokenizer, rows, original, (note,) if changed else ())
 
 
@@ -104,21 +154,35 @@ def _rounded(score: float | None) -> float | None:
     return None if score is None else min(0.0, float(str(np.float32(score))))
 
 
-def _original(
-    processor: Any, id_of: dict[str, int], unknown: int, first: tuple[int, ...]
-) -> Callable[[str], tuple[int, ...]]:
-    """Return a function that encodes by SentencePiece and vocab.json, as MarianTokenizer does."""
-
-    def encode(text: str) -> tuple[int, ...]:
-        pieces = processor.encode(text, out_type=str)
-        return (*first, *(id_of.get(piece, unknown) for piece in pieces)) if pieces else ()
-
-    return encode
+def loaded(values: dict[str, Any], folder: Path, side: str) -> Tokenizer:
+    """Return the tokenizer of a JSON form. Raises ValueError, naming the folder."""
+    try:
+        return load(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{shown(folder)}: the {side} vocabulary cannot be used ({printable(str(error))[:200]})"
+        ) from None
 
 
-def _read_ids(file: Path, size: int) -> dict[str, int]:
+def with_first(
+    encode: Encode | None, first: tuple[int, ...]
+) -> Callable[[str], tuple[int, ...]] | None:
+    """Return an encoder with ids in front of every text but an empty one; None stays None."""
+    if encode is None:
+        return None
+
+    def whole(text: str) -> tuple[int, ...]:
+        ids = encode(text)
+        return (*first, *ids) if ids else ()
+
+    return whole
+
+
+def read_ids(file: Path, size: int | None = None) -> dict[str, int]:
+    """Return the ids of vocab.json: of `size` pieces if given, from 0 on without gaps."""
     where = shown(file)
-    values: dict[str, int] = read_json(Mapping[str, int], file, _MAX_BYTES, 4 * _MAX_PIECES)
+    values: dict[str, int] = read_json(Mapping[str, int], file, MAX_BYTES, 4 * MAX_PIECES)
+    size = len(values) if size is None else size
     if len(values) != size:
         raise ValueError(
             f"{where} has {len(values):,} pieces, but the network's table has {size:,} rows: get "
@@ -134,30 +198,38 @@ def _read_ids(file: Path, size: int) -> dict[str, int]:
     return values
 
 
-def _read_model(file: Path) -> tuple[Any, Any]:
-    """Return SentencePiece's ModelProto and processor. Raises ValueError if not convertible."""
+def read_model(file: Path, bpe: bool = False) -> tuple[Any, Any]:
+    """Return SentencePiece's ModelProto and processor, of a BPE model only if `bpe`.
+
+    Raises ValueError if the model is not convertible.
+    """
     import sentencepiece
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
-    where, content = shown(file), read(file, _MAX_BYTES)
+    where, content = shown(file), read(file, MAX_BYTES)
     try:
         model = sentencepiece_model_pb2.ModelProto.FromString(content)  # ty: ignore
     except (ValueError, DecodeError):
         raise ValueError(f"{where} is not a SentencePiece model: get the file again") from None
-    if not 0 < len(model.pieces) <= _MAX_PIECES:
+    if not 0 < len(model.pieces) <= MAX_PIECES:
         raise ValueError(f"{where} has {len(model.pieces):,} pieces: get the file again")
-    if model.trainer_spec.model_type != _UNIGRAM:
-        raise ValueError(f"{where} is not a unigram model: no other kind can be converted")
-    known = {_NORMAL, _UNKNOWN_TYPE, _CONTROL, _UNUSED}
-    if odd := [piece for piece in model.pieces if piece.type not in known]:
+    if model.trainer_spec.model_type not in ((_UNIGRAM, _BPE) if bpe else (_UNIGRAM,)):
+        kinds = "unigram or BPE model" if bpe else "unigram model"
+        raise ValueError(f"{where} is not a {kinds}: no other kind can be converted")
+    known = {_NORMAL, _UNKNOWN_TYPE, _CONTROL}
+    known |= {_UNUSED} if model.trainer_spec.model_type == _UNIGRAM else set()
+    odd = [piece for piece in model.pieces if piece.type not in known]
+    odd = [p for p in odd if p.type != _USER_DEFINED or not _SENTINEL.fullmatch(p.piece)]
+    if odd:
         raise ValueError(
-            f"{where}: {printable(odd[0].piece)[:40]!r} is a byte or user-defined piece, which "
-            "cannot be converted"
+            f"{where}: {printable(odd[0].piece)[:40]!r} is a byte, unused or user-defined piece, "
+            "which cannot be converted"
         )
     spec = model.normalizer_spec
     usual = spec.add_dummy_prefix, spec.remove_extra_whitespaces, spec.escape_whitespaces
-    if not all(usual) or spec.normalization_rule_tsv:
+    suffix = model.trainer_spec.treat_whitespace_as_suffix
+    if not all(usual) or spec.normalization_rule_tsv or suffix:
         raise ValueError(f"{where} treats white space or characters in a way not supported here")
     if model.denormalizer_spec.precompiled_charsmap:
         raise ValueError(f"{where} changes the characters of its output, which is not supported")
@@ -173,8 +245,8 @@ def _read_model(file: Path) -> tuple[Any, Any]:
     return model, processor
 
 
-def _first(pieces: list[str], wanted: str | None, folder: Path) -> list[int]:
-    """Return our id of the token in front of each source, or [].
+def _first(pieces: list[str], wanted: str | None, folder: Path) -> str | None:
+    """Return the token in front of each source, or None.
 
     Raises ValueError if a token is needed but not given, and for an unknown one.
     """
@@ -186,7 +258,7 @@ def _first(pieces: list[str], wanted: str | None, folder: Path) -> list[int]:
                 f"{where} translates into {len(codes)} languages: name one with --first, such as "
                 f"--first '{printable(codes[0])[:40]}'"
             )
-        return []
+        return None
     if wanted not in pieces:
         raise ValueError(f"{where} has no piece {printable(wanted)[:40]!r}: check --first")
-    return [len(SPECIALS) + pieces.index(wanted)]
+    return wanted

@@ -14,6 +14,8 @@ from core.kinds import KINDS, Kind
 from core.record.archive import Archive, archive
 from core.typed import typed
 
+LIBRARY = ("marian", "pegasus", "bart", "mbart", "m2m100", "fsmt", "t5")
+"""The families that transformers runs."""
 PRECISIONS = (64, 32)
 MAX_REFERENCE = 2 << 30  # bytes of a file
 _MAX_TEXT = 4 << 20
@@ -62,8 +64,10 @@ def from_file(file: Path, config: ModelConfig, vocabulary: int) -> Reference:
         return _reference(found, config, vocabulary)
 
 
-def from_library(folder: Path, lines: list[str], config: ModelConfig, vocabulary: int) -> Reference:
-    """Run transformers on the folder.
+def from_library(
+    folder: Path, lines: list[str], config: ModelConfig, vocabulary: int, language: str | None
+) -> Reference:
+    """Run transformers on the folder. `language` is the source's code, if there are codes.
 
     Raises ImportError if transformers is not installed, ValueError if it cannot run the folder.
     """
@@ -71,7 +75,7 @@ def from_library(folder: Path, lines: list[str], config: ModelConfig, vocabulary
 
     file = BytesIO()
     try:
-        measured: dict[str, Any] = dict(library.measure(str(folder), lines))
+        measured: dict[str, Any] = dict(library.measure(str(folder), lines, language))
     except ImportError:
         raise
     except Exception as error:  # of any kind: transformers reads an unknown folder
@@ -109,7 +113,7 @@ def _reference(found: Archive, config: ModelConfig, vocabulary: int) -> Referenc
         name = f"logits_{bits}"
         _expect(name, found.shape(name, kind, 3), (count, target, vocabulary), "vocabulary")
         for of, (layers, queries, keys) in axes.items():
-            name, shape = f"{of}_{bits}", (layers, count, config.num_heads, queries, keys)
+            name, shape = f"{of}_{bits}", (layers, count, config.heads(of), queries, keys)
             _expect(name, found.shape(name, kind, 5), shape, "number of heads or layers")
         steps = found.shape(f"greedy_{bits}", [np.int64], 2)
         if steps[0] != count or not 1 <= steps[1] <= config.max_length:
@@ -229,6 +233,6 @@ np.savez("reference.npz", source=source.numpy(), tokens=np.frombuffer(tokens, np
 
 def script(family: str) -> str:
     """Return the script that writes reference.npz, to be run where the original network runs."""
-    if family in ("marian", "pegasus"):
+    if family in LIBRARY:
         return Path(library.__file__).read_text(encoding="utf-8")
     return SEED_SCRIPT

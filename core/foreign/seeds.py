@@ -7,9 +7,10 @@ from core.config import ModelConfig
 from core.foreign.family import Names, Options, Plan, Reader, attention, count_layers, signature
 from core.foreign.sources import naming, shown
 from core.foreign.weights import Weights
-from core.foreign.words import word_vocabularies
+from core.foreign.words import TORCHTEXT, word_vocabularies
 
 _MAX_LENGTH = 256  # tokens; sinusoids set no limit
+_POSITIONS = "embeddings.source_positions"
 
 
 def plan(
@@ -20,6 +21,7 @@ def plan(
     position_tables: tuple[str, ...] = (),
     min_count: int = 1,
     lower: bool = False,
+    order: tuple[str, ...] = TORCHTEXT,
     **settings: Any,
 ) -> Plan:
     """Return the plan of a word-based network; `settings` of ModelConfig that no shape reveals.
@@ -49,6 +51,7 @@ def plan(
             f"{shown(weights.source)}: give the number it was trained with"
         )
     inner = matrix("encoder.0.feed_forward.inner.weight")[0]
+    learned = _POSITIONS in names.outside
     sides = {
         side: count_layers(weights, names.layer.format(side=side, layer=""))
         for side in ("encoder", "decoder")
@@ -63,9 +66,11 @@ def plan(
             num_encoder_layers=sides["encoder"],
             num_decoder_layers=sides["decoder"],
             dim_feedforward=inner,
-            max_length=_MAX_LENGTH,
+            max_length=matrix(f"{_POSITIONS}.weight")[0] if learned else _MAX_LENGTH,
+            learned_positions=learned,
         )
-    source, target = word_vocabularies(options, (source_size, target_size), min_count, lower)
+    sizes = source_size, target_size
+    source, target = word_vocabularies(options, sizes, min_count, lower, order)
     note = (
         f"The number of heads, {heads}, comes from --heads: no tensor reveals it, and a wrong "
         "number changes every map."
@@ -74,7 +79,12 @@ def plan(
 
 
 def _parts(
-    own: str, cross: str, projections: tuple[str, ...], inner: str, outer: str
+    own: str,
+    cross: str,
+    projections: tuple[str, ...],
+    inner: str,
+    outer: str,
+    norms: tuple[str, ...] = ("norm1", "norm2", "norm3"),
 ) -> dict[str, str]:
     """Return the original's names of a layer's attentions, feed-forward layer and norms."""
     return {
@@ -82,7 +92,7 @@ def _parts(
         **attention("cross_attention", cross, *projections),
         "feed_forward.inner": inner,
         "feed_forward.outer": outer,
-        **{f"norm{i}": f"norm{i}" for i in (1, 2, 3)},
+        **{f"norm{i}": name for i, name in enumerate(norms, start=1)},
     }
 
 
@@ -94,7 +104,8 @@ def _outside(source: str, target: str, classifier: str) -> dict[str, str]:
 
 def _reader(names: Names, final_norm: bool = True, **settings: Any) -> Reader:
     read = partial(plan, names=names, final_norm=final_norm, **settings)
-    return Reader(signature(names, final_norm=final_norm), read)
+    learned = _POSITIONS in names.outside
+    return Reader(signature(names, final_norm=final_norm, learned_positions=learned), read)
 
 
 _TABLES = ("src_tok_emb.embedding", "tgt_tok_emb.embedding")
@@ -140,3 +151,49 @@ HYUNWOONGKO = _reader(
     final_norm=False,
 )
 """hyunwoongko/transformer: no final norms, no √d_model on the embeddings, masked with −10,000."""
+
+BENTREVETT = _reader(
+    Names(
+        "{side}.layers.{layer}",
+        _parts(
+            "self_attention",
+            "encoder_attention",
+            ("fc_q", "fc_k", "fc_v", "fc_o"),
+            "positionwise_feedforward.fc_1",
+            "positionwise_feedforward.fc_2",
+            ("self_attn_layer_norm", "enc_attn_layer_norm", "ff_layer_norm"),
+        ),
+        _outside("encoder.tok_embedding", "decoder.tok_embedding", "decoder.fc_out")
+        | {_POSITIONS: "encoder.pos_embedding"}
+        | {"embeddings.target_positions": "decoder.pos_embedding"},
+        encoder_parts={"norm2": "ff_layer_norm"},
+    ),
+    min_count=2,
+    lower=True,
+    final_norm=False,
+)
+"""bentrevett/pytorch-seq2seq, notebook 6, "Attention is All You Need": learned positions."""
+
+ANNOTATED = _reader(
+    Names(
+        "{side}.layers.{layer}",
+        _parts(
+            "self_attn",
+            "src_attn",
+            tuple(f"linears.{i}" for i in range(4)),
+            "feed_forward.w_1",
+            "feed_forward.w_2",
+            tuple(f"sublayer.{i}.norm" for i in range(3)),
+        ),
+        _outside("src_embed.0.lut", "tgt_embed.0.lut", "generator.proj")
+        | {f"{side}_norm": f"{side}.norm" for side in ("encoder", "decoder")},
+        norm_leaves={"weight": "a_2", "bias": "b_2"},
+    ),
+    position_tables=("src_embed.1.pe", "tgt_embed.1.pe"),
+    min_count=2,
+    order=("<sos>", "<eos>", "<pad>", "<unk>"),
+    norm="deviation",
+    norm_first=True,
+    layer_norm_eps=1e-6,
+)
+"""The Annotated Transformer of 2022: norms first, by the deviation of n − 1 values."""

@@ -14,8 +14,9 @@ from core.text.tokenizer import BOS, BOUNDARY, SPECIALS
 from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
 from core.text.words import WordTokenizer, splitter
 
-_THEIRS = ("<unk>", "<pad>", "<sos>", "<eos>")
-"""The special words of torchtext's vocabularies, ids 0 to 3; some write <bos> for <sos>."""
+TORCHTEXT = ("<unk>", "<pad>", "<sos>", "<eos>")
+"""The special words of torchtext's vocabularies, ids 0 to 3, unless a family has another order."""
+_ALIASES = {"<bos>": "<sos>", "<s>": "<sos>", "</s>": "<eos>", "<blank>": "<pad>"}
 
 _MAX_WORDS = 400_000  # read of a list, which is more than a table may have
 _MAX_TEXT = 8 << 30  # bytes of a training text
@@ -23,9 +24,16 @@ _MAX_LINE = 100_000  # bytes of a line of a word list or a training text
 
 
 def word_vocabularies(
-    options: Options, sizes: tuple[int, int], min_count: int, lower: bool
+    options: Options,
+    sizes: tuple[int, int],
+    min_count: int,
+    lower: bool,
+    order: tuple[str, ...] = TORCHTEXT,
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return both sides' vocabularies, for tables of these sizes. Raises ValueError."""
+    """Return both sides' vocabularies, for tables of these sizes. Raises ValueError.
+
+    `order` has the special words by their ids.
+    """
     if bool(options.words) == bool(options.words_from):
         raise ValueError(
             "the file of weights does not hold the vocabulary: give the word lists with --words "
@@ -43,7 +51,7 @@ def word_vocabularies(
             f"{len(files)} vocabulary files: give two, of the source and of the target"
         )
     source, target = (
-        _vocabulary(file, language, size, not options.words, min_count, lower, first)
+        _vocabulary(file, language, size, not options.words, min_count, lower, order, first)
         for file, language, size, first in zip(
             files, options.languages, sizes, ((BOS,), ()), strict=True
         )
@@ -58,12 +66,13 @@ def _vocabulary(
     recount: bool,
     min_count: int,
     lower: bool,
+    order: tuple[str, ...],
     first: tuple[int, ...],
 ) -> Vocabulary:
     if recount:
-        words, order = count_words(file, language, min_count, lower), _THEIRS
+        words = count_words(file, language, min_count, lower)
     else:
-        words, order = _listed(file)
+        words, order = _listed(file, order)
     if len(words) + len(order) != size:
         how = "are counted in" if recount else "are in"
         remedy = "give the complete training text" if recount else "give the network's own list"
@@ -72,7 +81,7 @@ def _vocabulary(
             f"{len(words) + len(order):,} with the special ones, but the network's table has "
             f"{size:,} rows: {remedy}"
         )
-    unknown, pad, start, end = (order.index(name) for name in _THEIRS)
+    unknown, pad, start, end = (order.index(name) for name in TORCHTEXT)
     return Vocabulary(
         WordTokenizer(language, printable_words(words, file), lower, first),
         special_rows(pad, start, end, unknown, size),
@@ -88,7 +97,7 @@ def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[
     counts: Counter[str] = Counter()
     for line in _lines(file):
         counts.update(word.text.lower() if lower else word.text for word in split(line))
-    for special in (*_THEIRS, "<bos>"):
+    for special in (*TORCHTEXT, *_ALIASES):
         counts.pop(special, None)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [word for word, count in ordered if count >= min_count]
@@ -101,13 +110,13 @@ def _lines(file: Path) -> Iterator[str]:
     return stream_lines(file, _MAX_LINE)
 
 
-def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Return a list's words, and its four special words, or torchtext's if it has none."""
-    words = ["<sos>" if word == "<bos>" else word for word in islice(_lines(file), _MAX_WORDS)]
-    head = tuple(words[: len(_THEIRS)])
-    if set(head) == set(_THEIRS):
-        return words[len(_THEIRS) :], head
-    return words, _THEIRS
+def _listed(file: Path, order: tuple[str, ...]) -> tuple[list[str], tuple[str, ...]]:
+    """Return a list's words, and its four special words, or those of `order` if it has none."""
+    words = list(islice(_lines(file), _MAX_WORDS))
+    head = tuple(_ALIASES.get(word, word) for word in words[: len(TORCHTEXT)])
+    if set(head) == set(TORCHTEXT):
+        return words[len(TORCHTEXT) :], head
+    return words, order
 
 
 def stand_in(word: str) -> str:

@@ -45,7 +45,7 @@ _MAX_JSON_BYTES = 4 << 20
 _HEADER = 256  # bytes, upper bound of a .npy header
 # Axes of every array; each letter stands for one length throughout the record.
 _AXES = {
-    "encoder": "eHSS",
+    "encoder": "ehSS",  # the sides may have different numbers of heads
     "decoder": "dHTT",
     "cross": "dHTS",
     "encoder_mask": "SS",
@@ -402,10 +402,11 @@ class TranslationRecord(Frozen):
             tokens = f"{len(self.source)} → {len(self.target_out)} tokens"
             named = [tokens, self.model_title, self.search[:60], *depths]
             return ", ".join(filter(None, named)) + " (layers × heads)"
-        (encoder, heads), decoder = self.encoder.shape[:2], len(self.decoder)
+        (encoder, heads), (decoder, others) = self.encoder.shape[:2], self.decoder.shape[:2]
+        all_heads = f"{heads}" if heads == others else f"{heads} + {others}"
         return (
             f"{len(self.source)} → {len(self.target_out)} tokens, {self.model_title}, "
-            f"{self.search[:60]}, {encoder} + {decoder} layers, {heads} heads"
+            f"{self.search[:60]}, {encoder} + {decoder} layers, {all_heads} heads"
         )
 
     @property

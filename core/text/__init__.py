@@ -19,6 +19,10 @@ def load(values: dict[str, Any]) -> Tokenizer:
             from core.text.byte_level import ByteTokenizer
 
             return ByteTokenizer.from_json(values)
+        case "moses":
+            from core.text.moses import MosesTokenizer
+
+            return MosesTokenizer.from_json(values)
         case "pieces":
             from core.text.pieces import PieceTokenizer
 

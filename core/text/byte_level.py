@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import UNK, Frame, Token, normalise, unescaped
+from core.text.tokenizer import BOUNDARY, UNK, Frame, Token, normalise, unescaped
 from core.text.vocabulary import BYTES, UNPRINTABLE
 
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTES)}
@@ -35,7 +35,7 @@ class ByteTokenizer(SubwordTokenizer):
 
     def decode(self, ids: list[int]) -> str:
         content = b"".join(
-            "⁇".encode() if id == UNK else self._bytes(id) for id in self.written(ids)
+            "⁇".encode() if id == UNK else _bytes(self.piece(id)) for id in self.written(ids)
         )
         text = UNPRINTABLE.sub(" ", content.decode(errors="replace"))
         return unescaped(text.strip())
@@ -44,11 +44,15 @@ class ByteTokenizer(SubwordTokenizer):
         token = super().token(id)
         if token.special:
             return token
-        content, starts_word = self._bytes(id), token.piece.startswith(_SPACE)
-        return replace(token, text=readable(content[starts_word:]), starts_word=starts_word)
+        label = self.label(token.piece)
+        starts_word = label.startswith(BOUNDARY) and token.piece.startswith(_SPACE)
+        return replace(token, text=label[starts_word:], starts_word=starts_word)
 
-    def _bytes(self, id: int) -> bytes:
-        return bytes(map(_BYTE_OF.__getitem__, self.piece(id)))
+    @staticmethod
+    def label(piece: str) -> str:
+        """Return a piece as readable text, with ▁ for a space in front."""
+        inner = piece.removeprefix(_SPACE)
+        return BOUNDARY * (inner != piece) + readable(_bytes(inner))
 
     def to_json(self) -> dict[str, Any]:
         return super().to_json() | {"kind": "bytes"}
@@ -60,6 +64,10 @@ class ByteTokenizer(SubwordTokenizer):
         backend = tokenizers.Tokenizer(models.BPE(values["vocabulary"], merges))
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         return cls(backend, frame=Frame.from_json(values))
+
+
+def _bytes(piece: str) -> bytes:
+    return bytes(map(_BYTE_OF.__getitem__, piece))
 
 
 def readable(content: bytes) -> str:

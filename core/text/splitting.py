@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from core.text.pieces import PieceTokenizer
+from core.text.byte_level import ByteTokenizer
+from core.text.pieces import PieceTokenizer, merges_of
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import BOUNDARY, UNK, Tokenizer, normalise
+from core.text.tokenizer import BOUNDARY, SPECIALS, UNK, Tokenizer, normalise
 from core.text.words import WordTokenizer
 
 _KEPT = 3  # segmentations of a unit, the best one included
@@ -64,7 +65,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Splitting:
-    """How a tokenizer splits a text; `kind` is "subwords", "words" or "pieces".
+    """How a tokenizer splits a text; `kind` is "subwords" (by merges), "words" or "pieces".
 
     `merges` is the number of learned merges, `entries` the vocabulary's size, with special tokens.
     """
@@ -85,6 +86,13 @@ def split(tokenizer: Tokenizer, text: str) -> Splitting:
         case SubwordTokenizer():
             rules = _rules_of(tokenizer)
             units = tuple(_merged(unit, rules) for unit in tokenizer.units(text))
+            if isinstance(tokenizer, ByteTokenizer):
+                units = tuple(_labelled(unit, tokenizer) for unit in units)
+            found = Splitting("subwords", units, tokenizer.size, len(rules.ranks))
+        case PieceTokenizer() if tokenizer.is_bpe:
+            rules = _rules_of(tokenizer)
+            words = ("".join(s.text for s in word) for word in _words(tokenizer, text))
+            units = tuple(_merged(word, rules) for word in words)
             found = Splitting("subwords", units, tokenizer.size, len(rules.ranks))
         case PieceTokenizer():
             found = Splitting("pieces", _segmented(tokenizer, text), tokenizer.size, 0)
@@ -96,7 +104,9 @@ def split(tokenizer: Tokenizer, text: str) -> Splitting:
             units = tuple(Unit(word, word, (), word[0].id is not None) for word in words)
             found = Splitting("words", units, tokenizer.size, 0)
         case _:
-            raise ValueError(f"a {type(tokenizer).__name__} cannot be explained")
+            raise ValueError(
+                "the steps of Moses' rules, which split this network's texts, are not shown"
+            )
     shown = [symbol.id for unit in found.units for symbol in unit.symbols]
     read = [None if token.unknown else token.id for token in tokenizer.encode(text)]
     if shown != read:
@@ -113,10 +123,24 @@ class _Rules:
 
 
 @lru_cache(maxsize=4)
-def _rules_of(tokenizer: SubwordTokenizer) -> _Rules:
+def _rules_of(tokenizer: SubwordTokenizer | PieceTokenizer) -> _Rules:
     values: dict[str, Any] = tokenizer.to_json()
+    if isinstance(tokenizer, PieceTokenizer):
+        log_probs = tokenizer.log_probs
+        ids = enumerate(values["vocabulary"], start=len(SPECIALS))
+        known = {piece: id for id, piece in ids if piece in log_probs}
+        return _Rules(known, {pair: rank for rank, pair in enumerate(merges_of(log_probs))})
     ranks = {(first, second): rank for rank, (first, second) in enumerate(values["merges"])}
     return _Rules(values["vocabulary"], ranks)
+
+
+def _labelled(unit: Unit, tokenizer: ByteTokenizer) -> Unit:
+    """Return a unit of bytes with readable texts."""
+    first, symbols = (
+        tuple(Symbol(tokenizer.label(symbol.text), symbol.id) for symbol in side)
+        for side in (unit.first, unit.symbols)
+    )
+    return replace(unit, first=first, symbols=symbols)
 
 
 def _merged(unit: str, rules: _Rules) -> Unit:
@@ -154,12 +178,16 @@ def _segmented(tokenizer: PieceTokenizer, text: str) -> tuple[Unit, ...]:
     A piece with a boundary mark begins a new word.
     """
     log_probs = tokenizer.log_probs
+    return tuple(_scored(tuple(word), log_probs) for word in _words(tokenizer, text))
+
+
+def _words(tokenizer: PieceTokenizer, text: str) -> list[list[Symbol]]:
     words: list[list[Symbol]] = []
     for piece, id in tokenizer.segmented(text):
         if piece.startswith(BOUNDARY) or not words:
             words.append([])
         words[-1].append(Symbol(piece, None if id == UNK else id))
-    return tuple(_scored(tuple(word), log_probs) for word in words)
+    return words
 
 
 def _scored(symbols: tuple[Symbol, ...], log_probs: Mapping[str, float]) -> Unit:

@@ -32,6 +32,7 @@ _Token = Annotated[
 ]
 _Score = Annotated[float, between(-_MAX_SCORE, 0)]
 _First = Annotated[tuple[int, ...], between(0, MAX_FIRST)]
+_Language = Annotated[str, pattern("that is a language code", "[a-z]{2,3}")]
 _Code = Annotated[str, pattern("that is a language code", "[A-Za-z]{2,8}([_-][A-Za-z]{2,8})?")]
 
 _PRINTED = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -41,7 +42,7 @@ BYTES = tuple(chr(_MOVED.get(byte, byte)) for byte in range(256))
 
 
 class _Kind(TypedDict):
-    kind: Literal["subwords", "bytes", "words", "pieces"]
+    kind: Literal["subwords", "bytes", "moses", "words", "pieces"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +75,18 @@ class _Bytes(_Framed):
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Moses(_Framed):
+    language: _Language
+    vocabulary: tuple[_Token, ...]
+    merges: tuple[tuple[_Token, _Token], ...]
+    lower: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Words:
     kind: str
     vocabulary: tuple[_Token, ...]
-    language: Annotated[str, pattern("that is a language code", "[a-z]{2,3}")]
+    language: _Language
     lower: bool
     first: _First = ()
 
@@ -144,7 +153,7 @@ def _check_subwords(tokenizer: _Subwords | _Bytes) -> int:
     return len(vocabulary)
 
 
-def _check_listed(tokenizer: _Words | _Pieces) -> int:
+def _check_listed(tokenizer: _Words | _Pieces | _Moses) -> int:
     """Check a vocabulary that is a list of tokens, whose ids follow the special ones."""
     known = set(tokenizer.vocabulary)
     if len(known) < len(tokenizer.vocabulary):
@@ -182,6 +191,7 @@ def _check_pieces(tokenizer: _Pieces) -> int:
 _KINDS: dict[str, tuple[type, Callable[[Any], int]]] = {
     "subwords": (_Subwords, _check_subwords),
     "bytes": (_Bytes, _check_bytes),
+    "moses": (_Moses, _check_listed),
     "words": (_Words, _check_listed),
     "pieces": (_Pieces, _check_pieces),
 }

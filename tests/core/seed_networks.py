@@ -1,4 +1,4 @@
-"""Tiny networks with the architecture and state-dict names of three word-based tutorials.
+"""Tiny networks with the architecture and state-dict names of five word-based tutorials.
 
 They were written from the projects' descriptions and contain none of the projects' code.
 """
@@ -212,7 +212,134 @@ class Tutorial(Parts):
         return self.generator(states).transpose(0, 1)
 
 
-NETWORKS = {"friendshipkim": Friendshipkim, "hyunwoongko": Hyunwoongko, "tutorial": Tutorial}
+class Bentrevett(Parts):
+    """Like bentrevett/pytorch-seq2seq's sixth notebook: learned positions, √d, no final norms."""
+
+    def __init__(self, source: int, target: int):
+        super().__init__()
+        names = ("fc_q", "fc_k", "fc_v", "fc_o")
+
+        def layer(*kinds: str) -> nn.Module:
+            made = nn.Module()
+            for kind, norm in kinds:
+                made.add_module(kind, Attention(names, -1e10))
+                made.add_module(norm, nn.LayerNorm(D))
+            made.add_module("positionwise_feedforward", nn.Module())
+            made.positionwise_feedforward.add_module("fc_1", nn.Linear(D, INNER))
+            made.positionwise_feedforward.add_module("fc_2", nn.Linear(INNER, D))
+            made.add_module("ff_layer_norm", nn.LayerNorm(D))
+            return made
+
+        own = ("self_attention", "self_attn_layer_norm")
+        cross = ("encoder_attention", "enc_attn_layer_norm")
+        for name, size, kinds, count in (
+            ("encoder", source, (own,), ENCODERS),
+            ("decoder", target, (own, cross), DECODERS),
+        ):
+            side = Parts()
+            side.tok_embedding, side.pos_embedding = nn.Embedding(size, D), nn.Embedding(40, D)
+            side.layers = nn.ModuleList(layer(*kinds) for _ in range(count))
+            self.add_module(name, side)
+        self.decoder.fc_out = nn.Linear(D, target)
+
+    def run(self, side: Any, ids: Tensor, mask: Tensor, memory: Any = None, seen: Any = None):
+        x = side.tok_embedding(ids) * math.sqrt(D) + side.pos_embedding.weight[: ids.shape[1]]
+        for layer in side.layers:
+            x = layer.self_attn_layer_norm(x + layer.self_attention(x, x, mask))
+            if memory is not None:
+                x = layer.enc_attn_layer_norm(x + layer.encoder_attention(x, memory, seen))
+            inner = layer.positionwise_feedforward
+            x = layer.ff_layer_norm(x + inner.fc_2(F.relu(inner.fc_1(x))))
+        return x
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        seen = (source != PAD)[:, None, None]
+        memory = self.run(self.encoder, source, seen)
+        masked = (target != PAD)[:, None, None] & causal(target)
+        return self.decoder.fc_out(self.run(self.decoder, target, masked, memory, seen))
+
+
+class DeviationNorm(nn.Module):
+    """Divides by the standard deviation of n − 1 values, plus epsilon."""
+
+    def __init__(self):
+        super().__init__()
+        self.a_2, self.b_2 = nn.Parameter(torch.ones(D)), nn.Parameter(torch.zeros(D))
+
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        deviation = (centred.pow(2).sum(-1, keepdim=True) / (D - 1)).sqrt()
+        return self.a_2 * centred / (deviation + 1e-6) + self.b_2
+
+
+class Annotated(Parts):
+    """Like the Annotated Transformer of 2022: norms first, other special ids, saved positions."""
+
+    pad = 2
+
+    def __init__(self, source: int, target: int):
+        super().__init__()
+        names = ("0", "1", "2", "3")
+
+        def layer(*kinds: str) -> nn.Module:
+            made = nn.Module()
+            for kind in kinds:
+                made.add_module(kind, nn.Module())
+                getattr(made, kind).add_module("linears", Attention(names, -1e9))
+            made.add_module("feed_forward", nn.Module())
+            made.feed_forward.add_module("w_1", nn.Linear(D, INNER))
+            made.feed_forward.add_module("w_2", nn.Linear(INNER, D))
+            norms = [nn.Module() for _ in (*kinds, "feed_forward")]
+            for one in norms:
+                one.add_module("norm", DeviationNorm())
+            made.add_module("sublayer", nn.ModuleList(norms))
+            return made
+
+        for name, kinds, count in (
+            ("encoder", ("self_attn",), ENCODERS),
+            ("decoder", ("self_attn", "src_attn"), DECODERS),
+        ):
+            side = Parts()
+            side.layers = nn.ModuleList(layer(*kinds) for _ in range(count))
+            side.norm = DeviationNorm()
+            self.add_module(name, side)
+        for name, size in (("src_embed", source), ("tgt_embed", target)):
+            table, positions = nn.Module(), nn.Module()
+            table.add_module("lut", nn.Embedding(size, D))
+            positions.register_buffer("pe", sines(40)[None].float())
+            self.add_module(name, nn.ModuleList((table, positions)))
+        self.generator = nn.Module()
+        self.generator.add_module("proj", nn.Linear(D, target))
+
+    def run(self, side: Any, embed: Any, ids: Tensor, mask: Tensor, memory: Any = None, seen=None):
+        x = embed[0].lut(ids) * math.sqrt(D) + embed[1].pe[:, : ids.shape[1]]
+        for layer in side.layers:
+            norms = [one.norm for one in layer.sublayer]
+            y = norms[0](x)
+            x = x + layer.self_attn.linears(y, y, mask)
+            if memory is not None:
+                x = x + layer.src_attn.linears(norms[1](x), memory, seen)
+            y = norms[-1](x)
+            x = x + layer.feed_forward.w_2(F.relu(layer.feed_forward.w_1(y)))
+        return side.norm(x)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        seen = (source != self.pad)[:, None, None]
+        memory = self.run(self.encoder, self.src_embed, source, seen)
+        masked = (target != self.pad)[:, None, None] & causal(target)
+        states = self.run(self.decoder, self.tgt_embed, target, masked, memory, seen)
+        return self.generator.proj(states)
+
+
+NETWORKS = {
+    "friendshipkim": Friendshipkim,
+    "hyunwoongko": Hyunwoongko,
+    "tutorial": Tutorial,
+    "bentrevett": Bentrevett,
+    "annotated": Annotated,
+}
+SPECIAL = {name: (UNKNOWN, PAD, START, END) for name in NETWORKS} | {"annotated": (3, 2, 0, 1)}
+"""The ids of unknown words, padding, start and end."""
 
 
 def random_network(family: str, source: int, target: int, seed: int = 3) -> nn.Module:
@@ -226,9 +353,20 @@ def random_network(family: str, source: int, target: int, seed: int = 3) -> nn.M
     return network.eval()
 
 
-def run_script(text: str, network: nn.Module, encode, lines: Path, folder: Path) -> Path:
+def run_script(
+    text: str,
+    network: nn.Module,
+    encode,
+    lines: Path,
+    folder: Path,
+    special: tuple[int, ...] = (UNKNOWN, PAD, START, END),
+) -> Path:
     """Fill in and run the reference script as a user would; return the path of reference.npz."""
+    unknown, pad, start, end = special
     edits = {
+        "UNKNOWN, PAD, START, END = range(4) ": (
+            f"UNKNOWN, PAD, START, END = {unknown}, {pad}, {start}, {end} "
+        ),
         "model = ...  ": "model = NETWORK  ",
         "N_ENCODER = 6 ": f"N_ENCODER = {ENCODERS} ",
         "return [...] ": "return ENCODE(text) ",
@@ -277,6 +415,10 @@ class Seed:
     words: tuple[list[str], list[str]]
 
     @property
+    def special(self) -> tuple[int, ...]:
+        return SPECIAL[self.family]
+
+    @property
     def weights(self) -> Path:
         return self.folder / "model.safetensors"
 
@@ -304,7 +446,8 @@ def listed(text: str, language: str, least: int, lower: bool) -> list[str]:
 
 def make_seed(family: str, folder: Path) -> Seed:
     """Write a random network's weights, texts and reference.npz into a folder."""
-    least, lower = (2, True) if family == "hyunwoongko" else (1, False)
+    least = 2 if family in ("hyunwoongko", "bentrevett", "annotated") else 1
+    lower = family in ("hyunwoongko", "bentrevett")
     words = listed(GERMAN, "de", least, lower), listed(ENGLISH, "en", least, lower)
     (folder / "train.de").write_text(GERMAN + "\n")
     (folder / "train.en").write_text(ENGLISH + "\n")
@@ -316,7 +459,8 @@ def make_seed(family: str, folder: Path) -> Seed:
 
     def encode(text: str) -> list[int]:
         tokens = [w.text.lower() if lower else w.text for w in split(" ".join(text.split()))]
-        return [ids.get(word, 0) for word in tokens]
+        return [ids.get(word, made.special[0]) for word in tokens]
 
-    run_script(script(family), copy.deepcopy(network), encode, folder / "train.de", folder)
+    lines = folder / "train.de"
+    run_script(script(family), copy.deepcopy(network), encode, lines, folder, made.special)
     return made

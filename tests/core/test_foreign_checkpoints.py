@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from core.foreign.finding import TO_SAFETENSORS, WHOLE_NETWORK
-from core.foreign.importing import import_network
+from core.foreign.importing import FAMILIES, import_network
 from core.foreign.weights import Weights
 from tests.core.seed_networks import Seed, Tutorial, make_seed
 
@@ -172,10 +172,10 @@ OTHERS: dict[str, tuple[Callable[[State], State], str]] = {
     ),
     "a network of no family": (
         lambda state: {
-            "encoder.tok_embedding.weight": torch.ones(9, 4),  # as in bentrevett's notebook 6
-            "encoder.layers.0.self_attention.fc_q.weight": torch.ones(4, 4),
+            "encoder.rnn.weight_ih_l0": torch.ones(9, 4),  # no Transformer
+            "decoder.rnn.weight_ih_l0": torch.ones(4, 4),
         },
-        "none of the 5 families .friendshipkim, hyunwoongko, tutorial, marian, pegasus. has",
+        f"none of the {len(FAMILIES)} families .friendshipkim, hyunwoongko, tutorial, .* has",
     ),
     "the names of two networks under one wrapper": (
         lambda state: prefixed(state, "a.") | prefixed(state, "a.b."),

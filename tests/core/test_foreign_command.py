@@ -61,10 +61,8 @@ def test_commands_name_author_and_licence_on_standard_error(lines, opus, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("--from bart x --out y-de-en", "bart cannot be converted: it adds a norm"),
-        ("--from T5 x --out y-de-en", "T5 cannot be converted: its self-attention scores"),
-        ("--from m2m100 x --out y-de-en", "its first target token is forced"),
-        ("--from annotated-transformer x --out y-de-en", "its norm divides by another"),
+        ("--from plbart x --out y-de-en", "plbart cannot be converted: it splits code"),
+        ("--from Blenderbot x --out y-de-en", "Blenderbot cannot be converted: it continues"),
         ("--from gpt x --out y-de-en", "is unknown: choose friendshipkim, hyunwoongko, tutorial"),
         ("--from marian x --out y", "does not end with a direction: call it y-de-en"),
         ("--from marian x --out y-de-en", "x does not exist: check the path"),

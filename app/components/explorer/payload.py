@@ -106,8 +106,6 @@ def payload(
             raise ValueError(f"the {kind} maps contain a value outside 0..1")
     heads = {kind: weights.shape[1] for kind, weights in maps.items()}
     imported = bool(record.origin)
-    if not imported and len(counts := set(heads.values())) != 1:
-        raise ValueError(f"the kinds have different numbers of heads: {sorted(counts)}")
 
     masks = _masks(record)
     cells = _cells(record)
@@ -122,7 +120,7 @@ def payload(
         "source_text": record.source_text,
         "translation": record.translation,
         "levels": levels,
-        "heads": heads if imported else heads["cross"],
+        "heads": heads if imported or len(set(heads.values())) > 1 else heads["cross"],
         "layers": {kind: int(weights.shape[0]) for kind, weights in maps.items()},
         "source_language": record.source_language,
         "target_language": record.target_language,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.config import ModelConfig
+from core.kinds import KINDS
 
 WIDTH = 356
 _BLOCK = 112  # width of a block
@@ -26,7 +27,7 @@ Href = Callable[[str], str | None]
 
 def names(config: ModelConfig) -> dict[str, str]:
     """Return a description of each block for this network, by the block's id."""
-    heads = f"{config.num_heads} head{'s' * (config.num_heads > 1)}"
+    heads = {kind: f"{n} head{'s' * (n > 1)}" for kind in KINDS if (n := config.heads(kind))}
     norm = "before each attention and each feed-forward layer"
     if not config.norm_first:
         norm = "after each attention and each feed-forward layer"
@@ -34,22 +35,28 @@ def names(config: ModelConfig) -> dict[str, str]:
         f"in each of {count} layers" if count > 1 else "in its one layer"
         for count in (config.num_encoder_layers, config.num_decoder_layers)
     )
-    positions = "a learned table" if config.learned_positions else "sines and cosines"
+    positions = {"none": "none; scores depend on distances"}.get(
+        config.position_table, "sines and cosines"
+    )
+    if config.learned_positions:
+        positions = "a learned table"
     size = f"{config.d_model:,} numbers"
     final = " and after the last layer of each stack" if config.final_norm else ""
     return {
         "inputs": "Inputs: the tokens of the source sentence",
         "source_embedding": f"Input embedding: {size} for each source token",
         "source_positions": f"Positional encoding of the source: {positions}",
-        "encoder": f"Encoder self-attention, {heads} {encoder}: source tokens look at each other",
+        "encoder": f"Encoder self-attention, {heads['encoder']} {encoder}: source tokens look at "
+        "each other",
         "norm": f"Add & norm: a layer's input is added to its output; norms {norm}{final}",
         "feed": f"Feed-forward layers: {config.dim_feedforward:,} hidden numbers for each token",
         "outputs": "Outputs, shifted right: the tokens written so far, after <bos>",
         "target_embedding": f"Output embedding: {size} for each token written so far",
         "target_positions": f"Positional encoding of the target: {positions}",
-        "decoder": f"Masked decoder self-attention, {heads} {decoder}: tokens written so far look "
-        "at each other, never ahead",
-        "cross": f"Cross-attention, {heads} {decoder}: tokens being written look at the source",
+        "decoder": f"Masked decoder self-attention, {heads['decoder']} {decoder}: tokens written "
+        "so far look at each other, never ahead",
+        "cross": f"Cross-attention, {heads['cross']} {decoder}: tokens being written look at the "
+        "source",
         "linear": f"Linear: a logit for each of {config.target_vocab_size:,} tokens",
         "softmax": "Softmax: the probabilities of the next token",
     }
@@ -102,8 +109,8 @@ def draw(
         "width": WIDTH,
         "height": height,
         "title": f"Figure 1 of Vaswani et al. 2017 for this network: {config.num_encoder_layers} "
-        f"encoder and {config.num_decoder_layers} decoder layers, {config.num_heads} "
-        f"head{'s' * (config.num_heads > 1)} per attention",
+        f"encoder and {config.num_decoder_layers} decoder layers, {config.heads_label} "
+        f"head{'s' * (config.heads_label != '1')} per attention",
         "current": list(current),
         "inView": in_view,
         "blocks": [

@@ -16,21 +16,21 @@ export class InputError extends Error {}
  * sentence, and, without a target, for edits that remove the causal mask.
  * @returns {{source: RecordToken[], target: RecordToken[] | null}}
  */
-export function taskOf({ config }, tokenizer, text, target, edits) {
-  const source = tokensWithin(config, tokenizer, text, "source");
+export function taskOf({ config }, tokenizers, text, target, edits) {
+  const source = tokensWithin(config, tokenizers, text, "source");
   const [problem] = checkEdits(edits, config, source.length);
   if (source.length === 1) throw new InputError("nothing to translate: type a sentence");
   if (target === null && !edits.causalMask) throw new InputError("decoding requires the causal mask: give a target");
   if (source.every((_, position) => edits.hiddenSource.includes(position)))
     throw new InputError("all source tokens are hidden: leave at least one visible");
   if (problem) throw new InputError(problem);
-  if (Array.isArray(target)) return { source, target: target.map((id) => tokenizer.token(id)) };
-  return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
+  if (Array.isArray(target)) return { source, target: target.map((id) => tokenizers.target.token(id)) };
+  return { source, target: target === null ? null : tokensWithin(config, tokenizers, target, "target") };
 }
 
 /* Tokenise one side's text, with <eos>. Throws InputError if it is not valid Unicode, or too long for the network or the page. */
-function tokensWithin(config, tokenizer, text, side) {
-  const characters = [...text];
+function tokensWithin(config, tokenizers, text, side) {
+  const characters = [...text], tokenizer = tokenizers[side];
   const tooMany = (count, what, limit) => {
     const remedy = "try one sentence at a time";
     if (count > limit) throw new InputError(`${count.toLocaleString("en-US")} ${what} are too many: the limit is ${limit}, ${remedy}`);

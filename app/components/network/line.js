@@ -80,12 +80,13 @@ export const describeMarks = (found) => found.map(([kind, text]) => FOREIGN_MARK
  * Word `owners[i]` of the given line owns character i (a code point) of the text.
  * @param {string} line
  * @param {Set<string>} kept  kinds of marks that stay as they are
+ * @param {boolean} foldsQuotes  whether to simplify quotation marks
  * @returns {{words: string[], text: string, owners: number[]}}
  */
-export function readLine(line, kept = new Set()) {
+export function readLine(line, kept = new Set(), foldsQuotes = true) {
   const words = wordsOfLine(line), [inFront = ""] = line.match(LINE_ID) ?? [];
   const idWords = wordsOfLine(inFront).length, table = line.includes("„") ? GERMAN_QUOTES : ENGLISH_QUOTES;
-  const folded = (word) => [...word.replace(PAIRED_QUOTES, '"')].map((character) => table.get(character) ?? character).join("");
+  const folded = (word) => !foldsQuotes ? word : [...word.replace(PAIRED_QUOTES, '"')].map((character) => table.get(character) ?? character).join("");
   let text = "", joins = false;
   const owners = [];
   words.forEach((word, number) => {
@@ -166,7 +167,7 @@ function habitsOf({ pieces: marked }) {
  * @param {string} line
  */
 export function tokensAndWords(tokenizer, line) {
-  const { text, owners } = readLine(line, habitsOf(tokenizer)), characters = [...text];
+  const { text, owners } = readLine(line, habitsOf(tokenizer), tokenizer.foldsQuotes), characters = [...text];
   const words = [];
   const tokens = tokenizer.placed(text).map(({ token, start }) => {
     const at = Math.min(start, owners.length - 1), word = owners[at];

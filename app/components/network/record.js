@@ -7,16 +7,15 @@ import { logProbability, logTotal, search, topLogProbs } from "./search.js";
 import { BOS, idsOf } from "./subwords.js";
 
 const ALTERNATIVES = 5; // most probable tokens recorded per step
-const LANGUAGES = { de: "German", en: "English" };
 
 /**
  * Translate a text. Throws InputError like `taskOf`, and RangeError like `network.encode`.
  * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
  */
-export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {
-  const { source } = taskOf(network, tokenizer, text, null, edits);
+export function translate(network, tokenizers, text, { beam = 5, edits = NO_EDITS } = {}) {
+  const { source } = taskOf(network, tokenizers, text, null, edits);
   const hypotheses = search(network, idsOf(source), { beam, edits });
-  return { source, hypotheses, text: tokenizer.decode(hypotheses[0].ids) };
+  return { source, hypotheses, text: tokenizers.target.decode(hypotheses[0].ids) };
 }
 
 /**
@@ -27,8 +26,8 @@ export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS
  * Throws InputError like `taskOf`, and RangeError like `network.encode`.
  * @returns {{record: PassRecord, makeChecks: () => Check[]}}
  */
-export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
-  const task = taskOf(network, tokenizer, text, target, edits), source = idsOf(task.source), capture = { weights: true };
+export function inspectUnchecked(network, tokenizers, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
+  const task = taskOf(network, tokenizers, text, target, edits), { target: tokenizer } = tokenizers, source = idsOf(task.source), capture = { weights: true };
   network.free();
   const memory = network.encode(source, edits, capture); // for the search and the pass
   const hypotheses = task.target ? [] : search(network, source, { beam, edits }, memory);
@@ -39,7 +38,7 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
     id: "", // the caller sets it with the asynchronous identityOf in npz.js
     model: about.name,
     weightsSha256: about.weights_sha256,
-    sourceLanguage: LANGUAGES[about.source_language], targetLanguage: LANGUAGES[about.target_language],
+    sourceLanguage: about.source_language, targetLanguage: about.target_language,
     decode,
     search: searchLabel(decode, edits),
     sourceText: text,

@@ -4,16 +4,16 @@ export const BOS = 1;
 export const EOS = 2;
 export const UNK = 3;
 const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
-const BOUNDARY = "\u2581"; // marks the space before a word
-const UNKNOWN = "\u2047"; // shown for <unk> in a translation
+export const BOUNDARY = "\u2581"; // marks the space before a word
+export const UNKNOWN = "\u2047"; // shown for <unk> in a translation
 
 /*
  * White space of Python's str.strip and \s. JavaScript's \s lacks U+001C-1F and U+0085 and includes
  * U+FEFF.
  */
 const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+`;
-const SPACES = new RegExp(SPACE, "gu");
-const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
+export const SPACES = new RegExp(SPACE, "gu");
+export const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
 
 const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu; // soft hyphen, zero-width spaces, marks of direction
 const HYPHENS = /[\u2010\u2011\u2212]/gu;
@@ -50,8 +50,11 @@ export function normalise(text) {
 }
 
 /** One token as the model sees it (`piece`) and as it is displayed (`text`); see core/text/tokenizer.py. */
-const token = (id, piece, text, starts_word = true, { special = false, unknown = false } = {}) =>
+export const token = (id, piece, text, starts_word = true, { special = false, unknown = false } = {}) =>
   Object.freeze({ id, piece, text, starts_word, special, unknown });
+
+/** Replace escapes such as &amp; by their characters. @param {string} text */
+export const unescaped = (text) => text.replace(ENTITY, (_, name) => CHARACTERS[name]);
 
 /** The ids of tokens. @param {{id: number}[]} tokens */
 export const idsOf = (tokens) => tokens.map(({ id }) => id);
@@ -59,12 +62,15 @@ export const idsOf = (tokens) => tokens.map(({ id }) => id);
 /** Cased BPE that keeps word boundaries in its tokens; special tokens that a user types are plain text. */
 export class Tokenizer {
   /**
-   * @param {{pieces: string[], merges: [number, number][], single_digits?: boolean, first?: number[]}} tokenizer of a
-   *   weights file; `first` are the ids in front of every source
+   * @param {{pieces: string[], merges: [number, number][], single_digits?: boolean, first?: number[], forced?: number[],
+   *   languages?: Record<string, number>, controls?: number[]}} tokenizer of a weights file; see Frame in core/text/tokenizer.py
    */
-  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [] }) {
+  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [], forced = [], languages = {}, controls = [] }) {
     this.pieces = pieces;
     this.inFront = inFront;
+    this.forced = forced;
+    this.special = new Set([...controls, ...Object.values(languages)]); // other than the four SPECIALS
+    this.foldsQuotes = true;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]));
     this.words = singleDigits ? DIGIT_BY_DIGIT : WORDS;
     this.pair = (first, second) => first * pieces.length + second;
@@ -146,15 +152,20 @@ export class Tokenizer {
 
   /** The text of ids: without special ids, with ⁇ for <unk>, and with escapes such as &amp; resolved. @param {number[]} ids */
   decode(ids) {
-    const [first = "", ...rest] = ids.filter((id) => id >= UNK).map((id) => (id === UNK ? UNKNOWN : this.pieces[id]));
+    const [first = "", ...rest] = this.written(ids).map((id) => (id === UNK ? UNKNOWN : this.pieces[id]));
     const text = first.replaceAll(BOUNDARY, "") + rest.join("").replaceAll(BOUNDARY, " ");
-    return text.replace(OUTER_SPACES, "").replace(ENTITY, (_, name) => CHARACTERS[name]);
+    return unescaped(text.replace(OUTER_SPACES, ""));
+  }
+
+  /** The ids that are text: without special ones, but with <unk>. @param {number[]} ids */
+  written(ids) {
+    return ids.filter((id) => id >= UNK && !this.special.has(id));
   }
 
   /** The token of an id, as displayed in a translation. @param {number} id */
   token(id) {
     const piece = this.pieces[id];
-    if (id < SPECIALS.length) return token(id, SPECIALS[id], SPECIALS[id], true, { special: true });
+    if (id < SPECIALS.length || this.special.has(id)) return token(id, piece, piece, true, { special: true });
     return token(id, piece, piece.replace(/^\u2581+/, ""), piece.startsWith(BOUNDARY));
   }
 }

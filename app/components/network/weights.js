@@ -1,6 +1,6 @@
 // Reads the weights file that app/export/weights.py writes: a JSON header, then packed tensors.
 //
-// uint32 header length | header {about, config, tokenizer, function_words, means, lens, tensors} | tensors, each at a multiple of 16 bytes
+// uint32 header length | header {about, config, tokenizer (of the target), source_tokenizer (if it is another), function_words, means, lens, tensors} | tensors, each at a multiple of 16 bytes
 
 const CONFIG_KEYS = [
   "source_vocab_size", "target_vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers",
@@ -20,7 +20,7 @@ const STORED = { f16: Uint16Array, f32: Float32Array, i8: Int8Array };
 /**
  * Parse a weights file. The tensors are views of its bytes. Throws an Error of one line for a file that it cannot read.
  * @param {Uint8Array} bytes
- * @returns {{about: any, config: any, tokenizer: any, means: any, lens: LensFacts | null, function_words: string[], tensors: Record<string, StoredTensor>}}
+ * @returns {{about: any, config: any, tokenizer: any, source_tokenizer?: any, means: any, lens: LensFacts | null, function_words: string[], tensors: Record<string, StoredTensor>}}
  */
 export function readWeights(bytes) {
   if (bytes.byteOffset % 4) bytes = bytes.slice(); // views of 2 and 4 bytes need aligned memory

@@ -4,7 +4,7 @@ import { editsText, fitEdits, listEdits, NO_EDITS, parseEdits } from "../network
 import { InputError } from "../network/input.js";
 import { readings } from "../network/lens.js";
 import { headEffects, inspectUnchecked, translate } from "../network/record.js";
-import { Tokenizer } from "../network/subwords.js";
+import { tokenizersOf } from "../network/tokenizers.js";
 import { makeNetwork } from "../network/transformer.js";
 import { readWeights } from "../network/weights.js";
 import { changedEdits } from "./edit_commands.js";
@@ -64,7 +64,7 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
   const network = await makeNetwork(stored, { plain });
-  networks.set(direction, { network, means: stored.means, lens: stored.lens, functionWords: new Set(stored.function_words), tokenizer: new Tokenizer(stored.tokenizer) });
+  networks.set(direction, { network, means: stored.means, lens: stored.lens, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
   return { about, config, simd: network.heap.kernel !== null };
 }
 
@@ -75,11 +75,11 @@ function edited({ edits, command }) {
 /** Return the record of a pass, made now or taken from those kept. @returns {Promise<PassRecord>} */
 async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null }) {
   const name = JSON.stringify([direction, text, beam, editsText(edits), target]);
-  const { network, tokenizer } = networks.get(direction);
+  const { network, tokenizers } = networks.get(direction);
   let record = records.get(name);
   records.delete(name);
   if (!record) {
-    const made = inspectUnchecked(network, tokenizer, text, { beam, edits, target });
+    const made = inspectUnchecked(network, tokenizers, text, { beam, edits, target });
     record = made.record;
     record.id = await identityOf(record);
     unchecked.set(record, made.makeChecks);
@@ -90,7 +90,7 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
 }
 
 async function show({ direction, text, target, beam, edits: written, view, request = null }) {
-  const { network, means, lens, tokenizer } = networks.get(direction);
+  const { network, means, lens, tokenizers } = networks.get(direction);
   const before = await recordOf(direction, text, { beam, target });
   const problems = [];
   const fitting = fitEdits(parseEdits(written, problems), network.config, before.source.length);
@@ -112,7 +112,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   if (isEdited) offered.unshift("change");
   const whatIf = {
     text: editsText(edits),
-    edits: listedEdits(listEdits(edits), before, (id) => tokenizer.token(id)),
+    edits: listedEdits(listEdits(edits), before, (id) => tokenizers.target.token(id)),
     problems,
     before: logProbOf(before),
     change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
@@ -140,12 +140,12 @@ function quantityOf({ direction, edits, before, after }, name) {
 
 function again() {
   const { direction, text, beam, edits, before, after } = shown;
-  const { network, tokenizer } = networks.get(direction);
+  const { network, tokenizers } = networks.get(direction);
   const found = { translation: "", target: [], log_prob: 0, search: beam === 1 ? "greedy" : `beam ${beam}`, own: "" };
   try {
-    found.own = before.decode ? before.translation : translate(network, tokenizer, text, { beam }).text;
-    const { text: translation, hypotheses: [{ ids, logProb }] } = translate(network, tokenizer, text, { beam, edits });
-    Object.assign(found, { translation, log_prob: logProb, target: ids.map((id) => tokenizer.token(id)) });
+    found.own = before.decode ? before.translation : translate(network, tokenizers, text, { beam }).text;
+    const { text: translation, hypotheses: [{ ids, logProb }] } = translate(network, tokenizers, text, { beam, edits });
+    Object.assign(found, { translation, log_prob: logProb, target: ids.map((id) => tokenizers.target.token(id)) });
   } catch (error) {
     found.problem = lineOf(error);
   }
@@ -158,8 +158,8 @@ const ANSWERS = {
     return quantity === "weights" ? {} : quantityFields(shown.after, { [quantity]: quantityOf(shown, quantity) });
   },
   lens: async () => {
-    const { network, lens, tokenizer } = networks.get(shown.direction);
-    return lensFields(await readings(network, shown.after, giveWay), tokenizer, lens);
+    const { network, lens, tokenizers } = networks.get(shown.direction);
+    return lensFields(await readings(network, shown.after, giveWay), tokenizers.target, lens);
   },
   effects: async () => effectFields(await headEffects(networks.get(shown.direction).network, shown.after, giveWay)),
 };
@@ -206,11 +206,11 @@ function npz() {
 
 /* For programs: see `window.headlight` in main.js. */
 function inspectText({ direction, text, beam, edits }) {
-  const { network, tokenizer } = networks.get(direction);
+  const { network, tokenizers } = networks.get(direction);
   const problems = [];
   const parsed = parseEdits(edits, problems);
   if (problems.length) throw new InputError(problems[0]);
-  const { source, targetOut, translation, logProbs, encoder, decoder, cross } = inspectUnchecked(network, tokenizer, text, { beam, edits: parsed }).record;
+  const { source, targetOut, translation, logProbs, encoder, decoder, cross } = inspectUnchecked(network, tokenizers, text, { beam, edits: parsed }).record;
   const texts = (tokens) => tokens.map((token) => token.text);
   const ids = targetOut.map(({ id }) => id);
   return { record: { source: texts(source), target: texts(targetOut), translation, ids, logProbs, maps: { encoder, decoder, cross } } };
@@ -218,26 +218,26 @@ function inspectText({ direction, text, beam, edits }) {
 
 /* For the lessons on masks and positions. */
 async function lesson({ direction, text, beam, edits: written }) {
-  const { network, tokenizer } = networks.get(direction);
+  const { network, tokenizers } = networks.get(direction);
   const before = await recordOf(direction, text, { beam });
   const edits = parseEdits(written);
   const target = before.targetOut.map(({ id }) => id);
   const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
   const more = { positions: bytesOf(before.sourcePositions) };
   const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), ...more });
-  return { payload, again: edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null };
+  return { payload, again: edits.causalMask ? translate(network, tokenizers, text, { beam, edits }).text : null };
 }
 
 /* The network of a question, and its passes. @returns {import("./states_answers.js").Passes} */
 function passesOf({ direction, beam }) {
-  const { network, tokenizer, lens, functionWords } = networks.get(direction);
+  const { network, tokenizers, lens, functionWords } = networks.get(direction);
   return {
     network,
-    tokenizer,
+    tokenizer: tokenizers.target,
     functionWords,
     hasLens: lens !== null,
     inspect: (text, options = {}) => recordOf(direction, text, { beam, ...options }),
-    translate: (text, edits) => translate(network, tokenizer, text, { beam, edits }).text,
+    translate: (text, edits) => translate(network, tokenizers, text, { beam, edits }).text,
     pause: giveWay,
   };
 }

@@ -249,7 +249,7 @@ def show_bug(inspection: Inspection) -> None:
             fold = st.container()
             fold.subheader(title, anchor=False)
         with fold:
-            show_symptoms(healthy, broken, shape.d_model // shape.num_heads, PROBED)
+            show_symptoms(healthy, broken, shape.size_of_head("encoder"), PROBED)
     show_explanation(bug, compared)
 
 

@@ -74,7 +74,7 @@ def question_about(
     alike = [one for one in options if every[one].agree(here)]
     shape = inspection.card.model
     values = written(here) | {f"{name}_healthy": value for name, value in written(healthy).items()}
-    values["root"] = number(math.sqrt(shape.d_model / shape.num_heads), 2)
+    values["root"] = number(math.sqrt(shape.size_of_head("encoder")), 2)
     if len(alike) == 1:
         others = text("bugs", "question.unique")
     else:

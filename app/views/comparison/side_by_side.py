@@ -39,7 +39,7 @@ def show_facts(
             "weights": f"{card.title} ({card.weights_sha256[:8]})",
             "parameters": f"{card.parameters:,}",
             "layers, heads, d_model": f"{shape.num_encoder_layers} + {shape.num_decoder_layers}, "
-            f"{shape.num_heads}, {shape.d_model}",
+            f"{shape.heads_label}, {shape.d_model}",
             "BLEU (validation sets)": _by_corpus(scores, "sacrebleu", 2),
             "bits per character (validation sets)": _by_corpus(scores, "bits_per_char", 4),
             "log-probability of its own translation": number(translated.log_prob, 3),

@@ -112,7 +112,7 @@ with page:
         "head",
         record,
         [
-            partial(asked.weighs, *cells, query, np.where(inside.open_K, inside.scaled_K, -np.inf)),
+            partial(asked.weighs, *cells, query, np.where(inside.open_K, inside.masked_K, -np.inf)),
             partial(asked.attends, *cells, query),
             *asked.other_rows(*cells),
         ],

@@ -99,7 +99,10 @@ def stages(
     """
     E, D, K = len(inside.q_E), len(inside.x_D), len(inside.weights_K)
     h, heads = inside.head + 1, len(inside.parts_HD)
-    product, score, masked = (a[key] for a in (inside.scores_K, inside.scaled_K, inside.masked_K))
+    complete = inside.scaled_K
+    if inside.distance_K is not None:
+        complete = complete + inside.distance_K
+    product, score, masked = (a[key] for a in (inside.scores_K, complete, inside.masked_K))
     exp, weight = inside.exps_K[key], inside.weights_K[key]
     highest, total = inside.masked_K.max(), inside.exps_K.sum()
     masked_keys = int((~inside.open_K).sum())
@@ -149,13 +152,10 @@ def stages(
             "Scaled",
             "Scaled",
             ("d_k",),
-            rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = "
-            rf"\frac{{{tex(product)}}}{{\sqrt{{{E}}}}} = {tex(score)}",
-            "Every key's dot product is divided by √d_k; the result is the score. The chosen key "
-            f"is bold. Here √{E} = {short(math.sqrt(E))}. The code scales q before the product, "
-            "which gives the same score.",
-            f"÷ √{E} = {short(score)}",
-            figures.scores_figure(inside.scaled_K, np.ones(K, bool), keys, key),
+            _score_formula(inside, key),
+            _score_words(inside),
+            f"÷ √{E} = {short(score)}" if inside.divisor != 1 else f"score {short(score)}",
+            figures.scores_figure(complete, np.ones(K, bool), keys, key),
         ),
         Stage(
             "mask",
@@ -195,6 +195,7 @@ def stages(
                 "key": _numbered(keys, first),
                 "q·k": inside.scores_K,
                 "scaled": inside.scaled_K,
+                **({} if inside.distance_K is None else {"bias by distance": inside.distance_K}),
                 "masked": inside.masked_K,
                 "e^(s − max)": inside.exps_K,
                 "weight": inside.weights_K,
@@ -279,6 +280,41 @@ def _rank(lengths: np.ndarray, head: int) -> str:
     if rank == 1:
         return "Its part is the longest here."
     return f"By length, its part ranks number {rank} of {len(lengths)} here."
+
+
+def _score_formula(inside: InsideHead, key: int) -> str:
+    """Return the score's formula: scaled by √d_k or not, with a bias by distance or without."""
+    E, product, scaled = len(inside.q_E), inside.scores_K[key], inside.scaled_K[key]
+    symbols, numbers = r"q \cdot k", tex(product)
+    if inside.divisor != 1:
+        symbols, numbers = (
+            r"\frac{q \cdot k}{\sqrt{d_k}}",
+            rf"\frac{{{tex(product)}}}{{\sqrt{{{E}}}}}",
+        )
+    if inside.distance_K is None:
+        return rf"s_k = {symbols} = {numbers} = {tex(scaled)}"
+    bias = inside.distance_K[key]
+    return _aligned(
+        rf"s_k &= {symbols} + b_{{k-q}}", rf"&= {numbers} + ({tex(bias)}) = {tex(scaled + bias)}"
+    )
+
+
+def _score_words(inside: InsideHead) -> str:
+    """Say how the score follows from the dot product."""
+    E = len(inside.q_E)
+    bias = (
+        " Then this head's bias for the distance from query to key is added; all layers of the "
+        "stack share it."
+    ) * (inside.distance_K is not None)
+    if inside.divisor == 1:
+        return (
+            f"This network does not divide the dot product by √d_k.{bias} The chosen key is bold."
+        )
+    return (
+        f"Every key's dot product is divided by √d_k; the result is the score.{bias} The chosen key "
+        f"is bold. Here √{E} = {short(math.sqrt(E))}. The code scales q before the product, "
+        "which gives the same score."
+    )
 
 
 def _mask_formula(score: float, masked: float, is_open: bool) -> str:

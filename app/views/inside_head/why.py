@@ -47,7 +47,8 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
             ),
             f"The score {number(split.score, 3, sign='+')}, split by parts of query and key",
             "rows: parts of the query; columns: parts of the key; "
-            f"all cells add up to the score within {scientific(split.largest_error)}",
+            f"all cells{' and the bias by distance' * bool(split.distance)} add up to the score "
+            f"within {scientific(split.largest_error)}",
             float(np.abs(sums).max()) or 1.0,
             True,
         ),
@@ -57,11 +58,13 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
         "same for every key changes no weight; norms and biases often contribute such a part.",
     )
     largest = split.largest(_TERMS)
-    rest = split.score - sum(term for *_, term in largest)
+    rest = float(split.terms.sum()) - sum(term for *_, term in largest)
     shown = [f"{query.label}\n× {key.label}" for query, key, _ in largest]
+    if split.distance:
+        shown, largest = [*shown, "bias by distance"], [*largest, (None, None, split.distance)]
     show(
         terms_figure(
-            [*shown, f"{split.terms.size - len(largest):,} others"],
+            [*shown, f"{max(0, split.terms.size - _TERMS):,} others"],
             [*(term for *_, term in largest), rest],
             "The largest single terms",
             f"of {split.terms.size:,}; layer norms fixed at their actual scale",

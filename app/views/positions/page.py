@@ -33,6 +33,9 @@ with page:
         beside=beside,
     )
     inspection = ask_for_inspection()
+    if inspection.card.model.position_table == "none":
+        st.info(text("positions", "no-table"))
+        st.stop()
     found = open_with("positions", inspection.record, questions(inspection))
 show_table(inspection)
 

@@ -13,6 +13,7 @@ from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
+from core.config import PositionTable
 from core.record.record import RecordToken, TranslationRecord
 
 WAVES = 8  # maximum number of waves drawn
@@ -34,11 +35,14 @@ def show_table(inspection: Inspection) -> None:
 def show_waves(inspection: Inspection) -> None:
     """Show the formula of the table, and a few of its columns as waves, of the chosen side."""
     rows, tokens = _rows(inspection.record, session.get("position_side"))
-    if positions.is_sinusoidal(rows):
+    formula = positions.formula_of(rows)
+    if formula:
+        place = r"(pos + 2)" if formula == "fairseq" else "pos"
+        angle = rf"\left({place} / 10000^{{{_exponent(formula)}}}\right)"
         st.latex(
             r"\begin{aligned}"
-            r"PE_{(pos,\,2i)} &= \sin\left(pos / 10000^{2i/d_{\text{model}}}\right) \\"
-            r"PE_{(pos,\,2i+1)} &= \cos\left(pos / 10000^{2i/d_{\text{model}}}\right)"
+            rf"PE_{{(pos,\,2i)}} &= \sin{angle} \\"
+            rf"PE_{{(pos,\,2i+1)}} &= \cos{angle}"
             r"\end{aligned}"
         )
     d_model = rows.shape[1]
@@ -61,11 +65,16 @@ def show_waves(inspection: Inspection) -> None:
         positions.waves_figure(rows, tokens, drawn),
         "position_waves",
         f"{text('positions', 'table.waves')} {text('positions', 'table.digits')}"
-        if positions.is_sinusoidal(rows)
+        if formula
         else text("positions", "table.no-waves"),
     )
-    if positions.is_sinusoidal(rows):
-        st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
+    if formula:
+        st.latex(rf"\lambda_i = 2\pi \cdot 10000^{{{_exponent(formula)}}}")
+
+
+def _exponent(formula: PositionTable) -> str:
+    """Return the exponent of a wavelength in LaTeX."""
+    return "2i/(d_{\\text{model}} - 2)" if formula == "fairseq" else "2i/d_{\\text{model}}"
 
 
 def _rows(record: TranslationRecord, side: str | None) -> tuple[NDArray, tuple[RecordToken, ...]]:
@@ -95,14 +104,15 @@ def show_rotation(inspection: Inspection) -> None:
     """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
     rows = inspection.run(core.position_encodings, min(_ROWS, inspection.card.model.max_length))
     half, d_model = len(rows) // 2, rows.shape[1]
-    if not positions.is_sinusoidal(rows):
+    formula = positions.formula_of(rows)
+    if formula is None:
         st.write(text("positions", "rotation.learned"))
         return
     st.write(text("positions", "rotation.about"))
     st.latex(
         r"PE_{p+k} = R_k\,PE_p \qquad R_k = \operatorname{diag}_i \begin{pmatrix} "
         r"\cos\omega_i k & \sin\omega_i k \\ -\sin\omega_i k & \cos\omega_i k \end{pmatrix}"
-        r"\qquad \omega_i = 10000^{-2i/d_{\text{model}}}"
+        rf"\qquad \omega_i = 10000^{{-{_exponent(formula)}}}"
     )
     columns = st.columns(2)
     address.initialise("rotation_k", range(1, half + 1), 3)
@@ -113,7 +123,7 @@ def show_rotation(inspection: Inspection) -> None:
     address.write_choice("rotation_p", position, 0)
     pairs = positions.sample_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
-    matrix = rotation_matrix(k, d_model)
+    matrix = rotation_matrix(k, d_model, formula)
     with st.container(horizontal=True, gap="medium"):
         show(
             vectors.rotation_figure(matrix, near, k),
@@ -126,7 +136,7 @@ def show_rotation(inspection: Inspection) -> None:
                 "rotation_circles",
                 text("positions", "rotation.circles"),
             )
-    error = rotation_error(rows, k)
+    error = rotation_error(rows, k, formula)
     st.write(
         text(
             "positions",

@@ -4,6 +4,7 @@ import core
 from app.state import results
 from app.views.shared.inspection import Inspection
 from core.analysis.attribution import MAX_LIVE, source_words
+from core.kinds import Kind
 
 PERMUTATIONS = 64
 
@@ -11,14 +12,16 @@ PERMUTATIONS = 64
 def count_heads(inspection: Inspection) -> int:
     """Return the number of heads in the model."""
     config = inspection.card.model
-    return config.num_heads * (config.num_encoder_layers + 2 * config.num_decoder_layers)
+    decoder = 2 * config.num_decoder_layers * config.heads("decoder")
+    return config.num_encoder_layers * config.num_heads + decoder
 
 
-def pairs_passes(inspection: Inspection, kind: str) -> int:
+def pairs_passes(inspection: Inspection, kind: Kind) -> int:
     """Count the passes for pairs of a kind: one for each head, and one for each pair."""
     config = inspection.card.model
     layers = config.num_encoder_layers if kind == "encoder" else config.num_decoder_layers
-    return layers * config.num_heads * (layers * config.num_heads + 1) // 2
+    heads = layers * config.heads(kind)
+    return heads * (heads + 1) // 2
 
 
 def shapley_passes(inspection: Inspection) -> int:

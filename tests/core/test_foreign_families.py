@@ -1,0 +1,101 @@
+"""Networks of T5, BART, mBART, M2M100 and FSMT give transformers' numbers after conversion."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from core.config import DecodeConfig
+from core.foreign.family import Options
+from core.foreign.importing import Result, import_network
+from core.model.parts import buckets_of
+from core.search.beam import beam, greedy
+from core.text.tokenizer import EOS, encode_source
+from core.translator import Translator
+from tests.core.library_networks import NETWORKS, codes, saved, trained
+
+
+def convert(folder: Path, name: str) -> Result:
+    """Convert a folder into mine-de-en beside it, and compare it with the library."""
+    out = folder.parent / "mine-de-en"
+    return import_network(NETWORKS[name][0], folder, out, Options(("de", "en"), **codes(name)))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_random_network_gives_the_originals_numbers(name, tmp_path):
+    result = convert(saved(tmp_path / "theirs", name), name)
+    compared = {one.what: one for one in result.imported.compared}
+    for what in ("attention maps", "logits", "log-probabilities", "logits of single steps"):
+        assert compared[f"{what}, float64"].max_abs_diff < 1e-12
+        assert compared[f"{what}, float32"].max_abs_diff < 1e-4
+    for what in ("greedy ids, float64", "greedy ids, float32"):
+        assert compared[what].max_abs_diff == 0
+    assert any(what.startswith("tokens of") for what in compared)
+    record = Translator.load(tmp_path / "mine-de-en").inspect("Zwei Hunde spielen.")
+    assert [check.name for check in record.checks if not check.passed] == []
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("count", "farthest"), [(32, 128), (8, 9), (64, 300)])
+def test_buckets_are_the_librarys(count, farthest, causal):
+    distance = torch.arange(-400, 401)
+    theirs = T5Attention._relative_position_bucket(distance, not causal, count, farthest)
+    assert torch.equal(buckets_of(distance, count, farthest, causal), theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("t5 1.1", {"d_model": 48, "d_kv": 12, "d_ff": 96, "num_layers": 2}),
+        ("bart", {"d_model": 48, "max_position_embeddings": 80, "encoder_layers": 2}),
+    ],
+)
+def test_a_trained_network_writes_the_originals_ids(name, sizes, tmp_path):
+    """Beam search without a length penalty follows one rule in both, so its ids are compared too.
+
+    Two translations may be equally good, up to rounding: then either is right.
+    """
+    theirs, lines = trained(tmp_path / "theirs", name, 60, **sizes)
+    convert(tmp_path / "theirs", name)
+    assert agreement(theirs, tmp_path, lines[:20])["greedy"] == 20
+
+
+def agreement(theirs: Any, folder: Path, lines: list[str]) -> dict[str, int]:
+    """Count the lines whose greedy and beam ids are the library's."""
+    mine = Translator.load(folder / "mine-de-en")
+    plan_rows = rows(theirs, mine)
+    counts = {"greedy": 0, "beam": 0}
+    settings: dict[str, Any] = {
+        "max_new_tokens": 60,
+        "do_sample": False,
+        "forced_bos_token_id": None,
+    }
+    settings |= {"length_penalty": 0.0, "early_stopping": False}
+    for line in lines:
+        ids = [token.id for token in encode_source(mine._source, line)] + [EOS]
+        source, given = torch.tensor([ids]), torch.tensor([[plan_rows[i] for i in ids]])
+        for search, beams in (("greedy", 1), ("beam", 4)):
+            config = DecodeConfig(beam=beams, length_penalty=0.0)
+            found = greedy(mine._model, source) if beams == 1 else beam(mine._model, source, config)
+            with torch.inference_mode():
+                written = theirs.generate(given, num_beams=beams, **settings)[0, 1:].tolist()
+            ours = [plan_rows[id] for id in found[0][0].ids]
+            counts[search] += ours == written[: len(ours)]
+    return counts
+
+
+def rows(theirs: Any, mine: Translator) -> list[int]:
+    """Return the library's id for each of our ids, found by comparing embeddings."""
+    table = theirs.get_input_embeddings().weight.detach()
+    ours = mine._model.embeddings.source_table.weight
+    distances = torch.cdist(ours, table)
+    found = distances.argmin(-1).tolist()
+    start, end = theirs.config.decoder_start_token_id, theirs.config.eos_token_id
+    found[:3] = [theirs.config.pad_token_id, start, end]
+    assert len(set(found[3:])) == len(found) - 3
+    return found
