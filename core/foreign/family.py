@@ -18,6 +18,7 @@ from core.config import ModelConfig
 from core.files import printable
 from core.foreign.sources import shown
 from core.foreign.weights import MissingError, Weights
+from core.model.build import WithoutInitialising
 from core.model.interface import Projections
 from core.model.positions import sinusoids
 from core.model.shapes import count_parameters, weight_shapes
@@ -33,6 +34,7 @@ NEVER = -10_000.0
 POSITION_LIMIT = 1e-4
 """Largest accepted error of a stored position table; rounding to float32 alone causes 3e-5."""
 
+_BLOCK = 8_192  # rows of a table
 _MAX_POSITIONS = 1 << 16  # rows of a stored position table
 
 
@@ -249,7 +251,8 @@ def check_shapes(weights: Weights, plan: Plan) -> None:
 
 def fill(weights: Weights, plan: Plan) -> Transformer:
     """Build the network, after `check_shapes`. Raises ValueError for unused and large weights."""
-    network = Transformer(plan.config)
+    with WithoutInitialising():
+        network = Transformer(plan.config)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name in plan.zeros:
@@ -339,13 +342,16 @@ def _rows_of(name: str, plan: Plan) -> Vocabulary | None:
     return None
 
 
-def _reordered(name: str, value: Tensor, features: Tensor) -> Tensor:
-    """Reorder every axis of a parameter that runs over the features of the residual stream."""
+def _reorder(name: str, parameter: Tensor, features: Tensor) -> None:
+    """Reorder, in place, every axis of a parameter that runs over the residual stream's features.
+
+    At most `_BLOCK` rows are copied at a time.
+    """
     if "norm" in name or ".output." in name or ".outer." in name:
-        return value[features]  # it writes to the stream, or is a norm
-    if name.endswith(".bias") or name.endswith("tied_bias"):
-        return value
-    return value[:, features]  # it reads the stream, or is a table
+        parameter.copy_(parameter[features])  # it writes to the stream, or is a norm
+    elif not name.endswith("bias"):  # it reads the stream, or is a table
+        for block in parameter.split(_BLOCK):
+            block.copy_(block[:, features])
 
 
 _LEARNED = tuple(f"embeddings.{side}_positions.weight" for side in ("source", "target"))
