@@ -308,17 +308,18 @@ def _fill(parameter: Tensor, name: str, weights: Weights, plan: Plan) -> None:
         value = value[0]
     if third is not None:
         value = value.chunk(3)[third]
-    if plan.features is not None:
-        value = _reordered(name, value, torch.from_numpy(plan.features))
     if name in _LEARNED:
         value = value[plan.first_position :]
     if vocabulary is None:
         parameter.copy_(value)
-        return
-    rows = torch.from_numpy(vocabulary.rows)
-    torch.index_select(value, 0, rows.clamp(min=0), out=parameter.data)
-    parameter.data[rows == ABSENT] = 0.0
-    if name.endswith("bias"):
+    else:
+        rows = torch.from_numpy(vocabulary.rows)
+        torch.index_select(value, 0, rows.clamp(min=0), out=parameter.data)
+        parameter.data[rows == ABSENT] = 0.0
+    del value  # a large network's table takes a gigabyte
+    if plan.features is not None:
+        _reorder(name, parameter, torch.from_numpy(plan.features))
+    if vocabulary is not None and name.endswith("bias"):
         _bar(parameter, name, plan)
 
 

@@ -1,6 +1,6 @@
 """Build a network by the name of its architecture."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.overrides import TorchFunctionMode
@@ -34,7 +34,7 @@ class WithoutInitialising(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
+        func: Any,
         types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
