@@ -37,6 +37,12 @@ class Parser(argparse.ArgumentParser):
         """Add an option whose value is a whole number, called N in the help."""
         self.add_argument(option, type=whole_number(least, most), metavar="N", help=help, **more)
 
+    def languages(self) -> None:
+        """Add the options of networks with language codes, or with a task in words."""
+        self.add_argument("--from-lang", metavar="CODE", help="the source's code, as in deu_Latn")
+        self.add_argument("--to-lang", metavar="CODE", help="the target's code, as in eng_Latn")
+        self.add_argument("--prefix", help="a text in front of each source, such as T5's task")
+
     def flag(self, option: str, help: str) -> None:
         """Add an option without a value."""
         self.add_argument(option, action="store_true", help=help)

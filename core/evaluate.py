@@ -2,6 +2,7 @@
 
 python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
 python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
+    [--from-lang CODE] [--to-lang CODE] [--prefix TEXT]
 Before scoring, --joined N concatenates pairs; --small-letters lower-cases the sources and removes
 final punctuation.
 """
@@ -23,6 +24,7 @@ def run(arguments: Namespace) -> None:
     """Score the given pairs, print a table and write the JSON."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
+    checkpoint = checkpoint.between(arguments.from_lang, arguments.to_lang, arguments.prefix)
     write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     if arguments.src and arguments.ref:
         pairs = list(LinePairs(arguments.src, arguments.ref))
@@ -69,6 +71,7 @@ def parser() -> Parser:
     )
     p.add_argument("--beam", type=whole_number(1, 16), default=5)
     p.add_argument("--device", default="auto")
+    p.languages()
     p.path("--json", "write the scores here")
     return p
 

@@ -1,6 +1,7 @@
 """Translate standard input to standard output, line for line.
 
-python -m core.translate --checkpoint DIR [--beam N] [--batch-tokens N] < in > out
+python -m core.translate --checkpoint DIR [--beam N] [--batch-tokens N]
+    [--from-lang CODE] [--to-lang CODE] [--prefix TEXT] < in > out
 
 A file is read and checked completely before the first line is translated; lines of a pipe or
 terminal are translated as they arrive. Quality warnings go to standard error with their line
@@ -34,6 +35,7 @@ def run(arguments: Namespace) -> None:
         if stream is None:
             raise ValueError(f"standard {name} is closed: translate reads and writes line for line")
     translator = Translator.load(arguments.checkpoint, arguments.device)
+    translator = translator.between(arguments.from_lang, arguments.to_lang, arguments.prefix)
     write_credit(translator.card.folder.name, translator.card.credit)
     decode = DecodeConfig(beam=arguments.beam)
     language, number = LANGUAGES[translator.card.source_language], 1
@@ -82,6 +84,7 @@ def parser() -> Parser:
     p.add_argument("--beam", type=whole_number(1, 16), default=5)
     p.add_argument("--batch-tokens", type=whole_number(1), default=2048)
     p.add_argument("--device", default="auto")
+    p.languages()
     return p
 
 

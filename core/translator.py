@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import torch
 from torch import Tensor
@@ -47,7 +47,7 @@ from core.record.teacher_forced import (
 from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
-from core.text.line import encode_line, encode_source_line
+from core.text.line import encode_source_line, encode_target_line
 from core.text.texts import list_of_texts, one_text
 from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, special
 
@@ -115,6 +115,7 @@ class Translator:
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
         self._lock = DeviceLock(device)
+        self._spoken: tuple[str | None, ...] = (None, None, None)
         self._head_means: HeadMeans | None = None
         self._lens: Lens | None = None
 
@@ -127,9 +128,9 @@ class Translator:
         device = pick_device(device)
         return cls(load_checkpoint(folder, device), device)
 
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Path, str, str]]:
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
         """Pickle and copy by reference to the folder, which is loaded again."""
-        return _reload, (self.card.folder, self.device, self.card.architecture)
+        return _reload, (self.card.folder, self.device, self.card.architecture, *self._spoken)
 
     def __repr__(self) -> str:
         card = self.card
@@ -138,6 +139,31 @@ class Translator:
             f"Translator({card.title}, {languages}, {card.architecture}, "
             f"{card.parameters:,} weights, {self.device})"
         )
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes that `between` takes, such as deu_Latn; none without language codes."""
+        return tuple(self._target.frame.languages)
+
+    @property
+    def prefix(self) -> str:
+        """The text in front of every source, such as T5's task, which `between` changes."""
+        return self._source.frame.prefix
+
+    def between(
+        self, source: str | None = None, target: str | None = None, prefix: str | None = None
+    ) -> Self:
+        """Return this translator for other languages, by their codes, or for another prefix.
+
+        None keeps what it has. Both share the network and its lock. Raises ValueError, in one line,
+        for an unknown code.
+        """
+        given = source, target, prefix
+        changed = type(self)(self.checkpoint.between(*given), self.device)
+        changed._lock = self._lock
+        pairs = zip(given, self._spoken, strict=True)
+        changed._spoken = tuple(old if new is None else new for new, old in pairs)
+        return changed
 
     def other_implementation(self) -> Self:
         """Return a translator with the same weights in the other architecture.
@@ -197,9 +223,8 @@ class Translator:
             return self.translate([texts], settings, batch_tokens, on_progress)[0]
         texts = list_of_texts(texts, "translate")
         encoded = self._encoded(texts, 1)
-        results = translate_ids(
-            self._model, encoded, settings, self.device, batch_tokens, on_progress, self._lock
-        )
+        given = self.device, batch_tokens, on_progress, self._lock, self._forced
+        results = translate_ids(self._model, encoded, settings, *given)
         return [
             Translation(text, self._target.decode(list(best.ids)), (best, *rest))
             for text, (best, *rest) in zip(texts, results, strict=True)
@@ -239,6 +264,10 @@ class Translator:
                 )
             encoded.append(ids)
         return encoded
+
+    @property
+    def _forced(self) -> tuple[int, ...]:
+        return self._target.frame.forced
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -293,6 +322,7 @@ class Translator:
     ) -> WrittenTree:
         """Return the complete search tree of a translation; `prefix` forces its first target ids.
 
+        The network's own forced ids, such as its language's token, are put in front of it.
         Raises InputError for an empty or over-long text, ValueError for an impossible prefix, and
         InputError or EditError for edits, as `inspect` does.
         """
@@ -300,6 +330,8 @@ class Translator:
         given = self._given(edits)
         with self._lock, edited(self._model, edits, *given):
             ids = torch.tensor([source_ids], device=self.device)
+            forced = self._forced
+            prefix = prefix if prefix[: len(forced)] == forced else (*forced, *prefix)
             tree = search_tree(self._model, ids, decode, prefix)
         used = {node.id for node in tree.nodes}
         used |= {id for node in tree.nodes for id, _ in node.next}
@@ -312,7 +344,7 @@ class Translator:
 
         No space is inserted before leading punctuation. Raises InputError for an over-long text.
         """
-        first, *rest = self._within_limits(text, "target")
+        first, *rest = self._within_limits(text, "target")[len(self._forced) :]
         lone_boundary = not first.text and rest[:-1]
         return tuple(t.id for t in (rest if lone_boundary else [first, *rest]))[:-1]
 
@@ -382,7 +414,7 @@ class Translator:
             if task.target is None:
                 ids = torch.tensor([[t.id for t in task.source]], device=self.device)
                 with edited(self._model, edits, means, lens):
-                    hypotheses = search(self._model, ids, decode)[0]
+                    hypotheses = search(self._model, ids, decode, self._forced)[0]
             inputs = self._pass_input(task, hypotheses)
             (result,) = teacher_forced_passes(
                 self._model, [inputs], edits, activations, means, lens
@@ -443,7 +475,9 @@ class Translator:
         if targets is None:
             ids = [[t.id for t in task.source[:-1]] for task in tasks]
             hypotheses = translate_ids(
-                self._model, ids, decode, self.device, batch_tokens, lock=self._lock
+                *(self._model, ids, decode, self.device, batch_tokens),
+                lock=self._lock,
+                forced=self._forced,
             )
         inputs = [self._pass_input(*item) for item in zip(tasks, hypotheses, strict=True)]
         by_number: dict[int, TranslationRecord] = {}
@@ -668,7 +702,7 @@ class Translator:
             )
         if side == "source":
             return encode_source_line(self._source, text)
-        return encode_line(self._target, text)
+        return encode_target_line(self._target, text)
 
     def _tokens_of(self, ids: Sequence[int]) -> tuple[Token, ...]:
         """Look up target ids. Raises InputError for ids that decoding cannot produce."""
@@ -704,9 +738,11 @@ def _settings(decode: DecodeConfig | None, beam: int | None) -> DecodeConfig:
     return DecodeConfig(beam=beam)
 
 
-def _reload(folder: Path, device: str, architecture: str) -> Translator:
+def _reload(folder: Path, device: str, architecture: str, *spoken: str | None) -> Translator:
     found = Translator.load(folder, device)
-    return found if found.card.architecture == architecture else found.other_implementation()
+    if found.card.architecture != architecture:
+        found = found.other_implementation()
+    return found.between(*spoken)
 
 
 _token_fields = attrgetter(*(field.name for field in dataclasses.fields(RecordToken)))

@@ -39,12 +39,11 @@ def model(kind: str, **settings: Any) -> bytes:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES),
         model_writer=written,
-        vocab_size=400,
         model_type=kind,
         character_coverage=0.99,
         hard_vocab_limit=False,
         minloglevel=2,
-        **settings,
+        **{"vocab_size": 400, **settings},
     )
     return written.getvalue()
 
@@ -121,7 +120,7 @@ def size(folder: Path, family: str) -> int:
 
 def read(folder: Path, family: str, **options: Any) -> Vocabulary:
     """Read the vocabulary of both sides, or of the source (FSMT)."""
-    ids, chosen = ROLES[family], Options(languages=("de", "en"), **options)
+    ids, chosen = ROLES[family], Options(**{"languages": ("de", "en"), **options})
     if family == "fsmt":
         sizes = [
             len(json.loads((folder / f"vocab-{side}.json").read_bytes())) for side in ("src", "tgt")

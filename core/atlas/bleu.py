@@ -93,13 +93,14 @@ class SetBleu:
         sources = [sentence.ids[0][:-1] for sentence in chunk]
         model = _with_kv_cache(checkpoint.model)
         device = str(next(model.parameters()).device)
+        forced = checkpoint.target_tokenizer.frame.forced
         memories: dict[frozenset[Head], _Memory] = {}
         found_CBG = []
         for choice in ((), *self.choices):
             memory = memories.setdefault(frozenset(h for h in choice if h[0] == "encoder"), {})
             edits = Edits(heads_off=frozenset(choice))
             with edited(model, edits), _remembering(model, memory):
-                results = translate_ids(model, sources, DecodeConfig(beam=1), device)
+                results = translate_ids(model, sources, DecodeConfig(beam=1), device, forced=forced)
             texts = [checkpoint.target_tokenizer.decode(list(first.ids)) for first, *_ in results]
             found_CBG.append(statistics(texts))
         weights_BR = bootstrap_weights(sentence.index for sentence in chunk)

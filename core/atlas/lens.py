@@ -50,7 +50,10 @@ def translated(checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> list[list[i
     sources = [sentence.ids[0][:-1] for sentence in chunk]
     device = str(next(checkpoint.model.parameters()).device)
     with torch.inference_mode():
-        found = translate_ids(checkpoint.model, sources, DecodeConfig(beam=1), device)
+        forced = checkpoint.target_tokenizer.frame.forced
+        found = translate_ids(
+            checkpoint.model, sources, DecodeConfig(beam=1), device, forced=forced
+        )
     ids = [list(hypotheses[0].ids) for hypotheses in found]
     return [[*target, EOS] if target[-1:] != [EOS] else target for target in ids]
 

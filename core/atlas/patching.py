@@ -132,7 +132,8 @@ def _translated(
     ids = [[t.id for t in tokens[:-1]] for tokens in kept]
     device = str(next(checkpoint.model.parameters()).device)
     with torch.inference_mode():
-        found = translate_ids(checkpoint.model, ids, DecodeConfig(beam=1), device)
+        forced = checkpoint.target_tokenizer.frame.forced
+        found = translate_ids(checkpoint.model, ids, DecodeConfig(beam=1), device, forced=forced)
     for i in range(0, len(kept), 2):
         yield kept[i : i + 2], [best.ids for best, *_ in found[i : i + 2]]
 

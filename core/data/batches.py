@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.text.line import encode_line, encode_source_line
+from core.text.line import encode_source_line, encode_target_line
 from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 Pair = tuple[list[int], list[int]]
@@ -43,11 +43,11 @@ BREAK = "‖"
 def encode_pairs(
     pairs: Iterable[tuple[str, str]], source: Tokenizer, target: Tokenizer
 ) -> Iterator[Pair]:
-    """Yield the ids of each pair; sources begin with the `first` ids, both sides end with <eos>."""
+    """Yield the ids of each pair, with what the tokenizers put in front, and <eos> at the end."""
     for left, right in pairs:
         yield (
             [t.id for t in encode_source_line(source, left) if t.text != BREAK] + [EOS],
-            [t.id for t in encode_line(target, right) if t.text != BREAK] + [EOS],
+            [t.id for t in encode_target_line(target, right) if t.text != BREAK] + [EOS],
         )
 
 

@@ -26,7 +26,7 @@ from core.data.other_kinds import KINDS
 from core.data.text_files import LinePairs
 from core.device import pick_device
 from core.search.many import translate_ids
-from core.text.tokenizer import Tokenizer
+from core.text.tokenizer import Tokenizer, encode_source
 
 SEARCHES = (DecodeConfig(beam=1), DecodeConfig(beam=5))
 HELD_OUT = 200
@@ -87,9 +87,13 @@ def mean_probabilities(
 ) -> list[float]:
     """Return the mean probability of the translation of each text."""
     tokenizer: Tokenizer = checkpoint.source_tokenizer
-    ids = [[token.id for token in tokenizer.encode(text)] for text in texts]
+    sources = map(tokenizer.frame.prefixed, texts)
+    ids = [[token.id for token in encode_source(tokenizer, text)] for text in sources]
+    forced = checkpoint.target_tokenizer.frame.forced
     with progress_bar(len(ids)) as on_progress:
-        found = translate_ids(checkpoint.model, ids, decode, device, on_progress=on_progress)
+        found = translate_ids(
+            checkpoint.model, ids, decode, device, on_progress=on_progress, forced=forced
+        )
     return [mean_probability(best.log_prob, len(best.ids)) for best, *_ in found]
 
 

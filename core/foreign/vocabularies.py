@@ -233,13 +233,13 @@ def byte_level(folder: Path, size: int, ids: dict[str, int], forced: int | None)
     whole = {id: pieces.get(id, _UNUSED.format(id)) for id in range(size)}
     roles = ids | {"unknown": id_of["<unk>"]}
     check_ids(shown(folder), roles, size)
-    rows = special_rows(*roles.values(), size)
+    rows = special_rows(roles["pad"], roles["start"], roles["end"], roles["unknown"], size)
     ours = {int(id): n for n, id in enumerate(rows)}
     read = {*BYTES, *(first + second for first, second in merges)}
     controls = {ours[id] for id, piece in whole.items() if piece not in read}
     frame = Frame(
         first=(ours[id_of["<s>"]],),
-        forced=() if forced is None else (ours[forced],),
+        forced=() if forced is None else (ours.get(forced, -1),),  # -1 is refused below
         controls=frozenset(id for id in controls if id >= len(SPECIALS)),
     )
     values = {
@@ -274,7 +274,7 @@ def moses(
         id_of = read_ids(file, size)
         roles = ids | {"unknown": id_of["<unk>"]}
         check_ids(shown(file), roles, size)
-        rows = special_rows(*roles.values(), size)
+        rows = special_rows(roles["pad"], roles["start"], roles["end"], roles["unknown"], size)
         pieces = {id: piece for piece, id in id_of.items()}
         ordered = [pieces[int(id)] for id in rows[len(SPECIALS) :]]
         controls = [n for n, piece in enumerate(ordered, start=len(SPECIALS)) if piece == "<s>"]

@@ -44,14 +44,23 @@ def penalised(log_prob: float, length: int, alpha: float) -> float:
 
 
 @torch.inference_mode()
-def search(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[Hypothesis]]:
-    """Return each row's finished hypotheses, best first: one if greedy, else up to `beam`."""
-    return greedy(model, source_NS) if config.beam == 1 else beam(model, source_NS, config)
+def search(
+    model: Seq2Seq, source_NS: Tensor, config: DecodeConfig, forced: tuple[int, ...] = ()
+) -> list[list[Hypothesis]]:
+    """Return each row's finished hypotheses, best first: one if greedy, else up to `beam`.
+
+    Every translation begins with the `forced` ids, whatever their probability.
+    """
+    if config.beam == 1:
+        return greedy(model, source_NS, forced)
+    return beam(model, source_NS, config, forced)
 
 
 @torch.inference_mode()
-def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
-    """Take the most likely token at each step until <eos> or the length limit."""
+def greedy(
+    model: Seq2Seq, source_NS: Tensor, forced: tuple[int, ...] = ()
+) -> list[list[Hypothesis]]:
+    """Take the most likely token at each step, after the forced ones, until <eos> or the limit."""
     lengths = (source_NS != PAD).sum(dim=1).tolist()
     limits = [length_limit(length, model.config.max_length) for length in lengths]
     state = model.start(source_NS)
@@ -62,6 +71,9 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
     while active:
         logits, state = model.step(token_N, state)
         best_N, token_N = model.top_tokens.best(logits)
+        if (step := len(written[active[0]])) < len(forced):
+            token_N = torch.full_like(token_N, forced[step])
+            best_N = log_probabilities(logits)[:, forced[step]]
         open_rows = []
         for row, (n, token, lp) in enumerate(
             zip(active, token_N.tolist(), best_N.tolist(), strict=True)
@@ -128,9 +140,11 @@ def first_beam_state(beam: int) -> BeamState:
 
 
 @torch.inference_mode()
-def beam(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[Hypothesis]]:
+def beam(
+    model: Seq2Seq, source_NS: Tensor, config: DecodeConfig, forced: tuple[int, ...] = ()
+) -> list[list[Hypothesis]]:
     """Run beam search (Sutskever et al. 2014, §3.2) with the length penalty of Wu et al. 2016."""
-    for step in steps(model, source_NS, config):
+    for step in steps(model, source_NS, config, forced):
         beams = step.beams
     return [state.finished for state in beams]
 

@@ -18,11 +18,13 @@ def translate_ids(
     batch_tokens: int = 2048,
     on_progress: Callable[[int], object] = lambda count: None,
     lock: AbstractContextManager = nullcontext(),
+    forced: tuple[int, ...] = (),
 ) -> list[list[Hypothesis]]:
     """Return hypotheses for each sentence's ids (without <eos>); an empty sentence gets only <eos>.
 
     Sentences of similar length share a batch of at most `batch_tokens` padded tokens. `on_progress`
-    receives the number of newly finished sentences. `lock` is held for one batch at a time.
+    receives the number of newly finished sentences. `lock` is held for one batch at a time. The
+    `forced` ids begin every translation.
     """
     results: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
     pending: list[int] = []
@@ -31,7 +33,7 @@ def translate_ids(
     def flush() -> None:
         source = pad([[*encoded[i], EOS] for i in pending]).to(device)
         with lock:
-            batch = search(model, source, decode)
+            batch = search(model, source, decode, forced)
         for i, hypotheses in zip(pending, batch, strict=True):
             results[i] = hypotheses
         on_progress(len(pending))

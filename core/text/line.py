@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from core.text.tokenizer import Token, Tokenizer, normalise, with_first
+from core.text.tokenizer import Token, Tokenizer, normalise, with_first, with_forced
 
 MARKS = {
     "tab": "a tab",
@@ -253,13 +253,16 @@ def source_words(
     `tokens` are those of the line, with special ones. If the tokenizer reads the line differently,
     words are those that the tokens begin.
     """
-    own, words = tokens_and_words(tokenizer, line)
+    whole = tokenizer.frame.prefixed(line)
+    own, words = tokens_and_words(tokenizer, whole)
+    in_front = len(words_of_line(whole)) - len(words_of_line(line))
     at = [position for position, token in enumerate(tokens) if not token.special]
     if [token.id for token in own] != [tokens[position].id for position in at]:
         return words_by_start(tokens)
     found: list[tuple[int, ...]] = [()] * len(words_of_line(line))
     for position, word in zip(at, words, strict=True):
-        found[word] += (position,)
+        if word >= in_front:
+            found[word - in_front] += (position,)
     return tuple(found)
 
 
@@ -273,5 +276,10 @@ def encode_line(tokenizer: Tokenizer, line: str) -> tuple[Token, ...]:
 
 
 def encode_source_line(tokenizer: Tokenizer, line: str) -> tuple[Token, ...]:
-    """Tokenise a given source line, without <eos>, with the tokenizer's `first` ids in front."""
-    return with_first(tokenizer, encode_line(tokenizer, line))
+    """Tokenise a given source line, without <eos>, with the prefix and the `first` ids in front."""
+    return with_first(tokenizer, encode_line(tokenizer, tokenizer.frame.prefixed(line)))
+
+
+def encode_target_line(tokenizer: Tokenizer, line: str) -> tuple[Token, ...]:
+    """Tokenise a given target line, without <eos>, with the forced ids in front."""
+    return with_forced(tokenizer, encode_line(tokenizer, line))

@@ -44,7 +44,7 @@ class Frame:
     language's token by its code, such as "de_DE"; it is empty if the network has no such tokens.
     `controls` are the ids of other special tokens, such as <mask>: no text is read as one, and
     decoding skips them. `prefix` is the text in front of every source, such as T5's "translate
-    English to German: "; a tokenizer never adds it by itself.
+    English to German: ", which `core.text.line.encode_source_line` puts there.
     """
 
     first: tuple[int, ...] = ()
@@ -72,6 +72,10 @@ class Frame:
         return {name: value for name, value in values.items() if value} | (
             {"prefix": self.prefix} if self.prefix else {}
         )
+
+    def prefixed(self, text: str) -> str:
+        """Return a source with the prefix in front, unless it is empty or begins with it."""
+        return text if not text.strip() or text.startswith(self.prefix) else self.prefix + text
 
     @property
     def special(self) -> frozenset[int]:
@@ -103,13 +107,17 @@ class Tokenizer(Protocol):
         """The ids in front of every source; see `Frame`."""
         return self.frame.first
 
-    def between(self, source: str | None, target: str | None) -> Self:
-        """Return this tokenizer for another pair of its languages; None keeps the present one.
+    def between(
+        self, source: str | None = None, target: str | None = None, prefix: str | None = None
+    ) -> Self:
+        """Return this tokenizer for other languages or another prefix; None keeps the present one.
 
         The source's token goes in front of every source, the target's is forced. Raises ValueError
         for an unknown code.
         """
         changed, frame = copy(self), self.frame
+        if prefix is not None:
+            frame = replace(frame, prefix=prefix)
         if source is not None:
             frame = replace(frame, first=(frame.language(source),))
         if target is not None:
@@ -177,8 +185,17 @@ def with_first(tokenizer: Tokenizer, tokens: tuple[Token, ...]) -> tuple[Token, 
     """Put the tokenizer's `first` ids in front of a source's tokens, if there are any tokens."""
     if not tokens:
         return ()
-    first = (tokenizer.token(id) for id in tokenizer.first)
-    return (*(replace(token, starts_word=True, special=True) for token in first), *tokens)
+    return (*_special(tokenizer, tokenizer.first), *tokens)
+
+
+def with_forced(tokenizer: Tokenizer, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Put the tokenizer's `forced` ids in front of a target's tokens."""
+    return (*_special(tokenizer, tokenizer.frame.forced), *tokens)
+
+
+def _special(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Token]:
+    tokens = map(tokenizer.token, ids)
+    return [replace(token, starts_word=True, special=True) for token in tokens]
 
 
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#39|nbsp)(?:;|(?![A-Za-z0-9]))")

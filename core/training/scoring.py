@@ -42,7 +42,10 @@ def evaluate(
     refuse_long(ids, checkpoint.card.model.max_length)
     with progress_bar(len(ids)) as on_progress:
         sources = [source[:-1] for source, _ in ids]
-        results = translate_ids(checkpoint.model, sources, decode, device, on_progress=on_progress)
+        forced = checkpoint.target_tokenizer.frame.forced
+        results = translate_ids(
+            checkpoint.model, sources, decode, device, on_progress=on_progress, forced=forced
+        )
     outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in results]
     bleu = sacrebleu.metrics.BLEU()
     score = bleu.corpus_score(outputs, [references])
