@@ -170,10 +170,7 @@ def _about(card: Card, offered: Mapping[str, Card]) -> str:
 
 def _import_note(imported: Imported) -> tuple[str, str]:
     """Say where imported weights come from and how far the import was verified."""
-    source = plain(
-        f"Imported from {imported.source} ({imported.family}). "
-        f"Author: {imported.author or 'unknown'}. Licence: {imported.licence or 'unknown'}."
-    )
+    source = plain(imported.origin)
     count = len(imported.compared)
     passed = sum(one.passed for one in imported.compared)
     verdict = (

@@ -39,6 +39,10 @@ Norm = Literal["layer", "rms", "deviation"]
 PositionTable = Literal["paper", "fairseq", "none"]
 
 
+_PARTS = """gated norm embedding_norm linear_bias scale_scores head_size decoder_heads
+    decoder_feedforward position_table relative_buckets scale_output""".split()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(_Json):
     """The shape of a network, named as in the paper (Vaswani et al. 2017, table 3) and in torch.
@@ -113,6 +117,12 @@ class ModelConfig(_Json):
     def heads(self, kind: Kind) -> int:
         """Return the number of heads H of each attention of a kind; cross is the decoder's."""
         return self.num_heads if kind == "encoder" else self.decoder_heads or self.num_heads
+
+    @property
+    def other_parts(self) -> list[str]:
+        """The names of the settings that give this network a part of another family."""
+        fields = {field.name: field for field in dataclasses.fields(self)}
+        return [name for name in _PARTS if getattr(self, name) != fields[name].default]
 
     @property
     def heads_label(self) -> str:

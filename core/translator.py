@@ -115,7 +115,7 @@ class Translator:
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
         self._lock = DeviceLock(device)
-        self._spoken: list[str | None] = [None, None, None]  # languages and prefix of `between`
+        self._spoken: tuple[str | None, ...] = (None, None, None)
         self._head_means: HeadMeans | None = None
         self._lens: Lens | None = None
 
@@ -128,7 +128,7 @@ class Translator:
         device = pick_device(device)
         return cls(load_checkpoint(folder, device), device)
 
-    def __reduce__(self) -> tuple[Callable[..., "Translator"], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
         """Pickle and copy by reference to the folder, which is loaded again."""
         return _reload, (self.card.folder, self.device, self.card.architecture, *self._spoken)
 
@@ -162,7 +162,7 @@ class Translator:
         changed = type(self)(self.checkpoint.between(*given), self.device)
         changed._lock = self._lock
         pairs = zip(given, self._spoken, strict=True)
-        changed._spoken = [old if new is None else new for new, old in pairs]
+        changed._spoken = tuple(old if new is None else new for new, old in pairs)
         return changed
 
     def other_implementation(self) -> Self:

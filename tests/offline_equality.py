@@ -68,9 +68,9 @@ OPEN = f"""async (weights) => {{
 class OfflineNetwork:
     """The page's network in a browser, with the weights of a checkpoint folder."""
 
-    def __init__(self, page: Page, folder: Path):
+    def __init__(self, page: Page, folder: Path, int8: bool = False):
         self.page = page
-        page.evaluate(OPEN, base64.b64encode(pack(folder)).decode())
+        page.evaluate(OPEN, base64.b64encode(pack(folder, int8)).decode())
 
     def inspect(
         self, text: str, beam: int = 5, edits: str = "", target: str | list[int] | None = None

@@ -86,7 +86,7 @@
  *   checks: Check[], unchecked?: string[], imported?: Imported | null,
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   alternatives: SentToken[][], log_probs: Uint8Array, alternative_log_probs: Uint8Array, view: Link,
- *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null, lens_offer?: LensOffer,
+ *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null, lens_offer?: LensOffer, effects_if_asked?: boolean,
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats, at most `error` away from the true weights; log_probs: empty if there are no probabilities; weights_sha256: ""
  *   if unknown; layers: 0 for a kind without maps; checked: where the checks were made; unchecked: names of those that need
@@ -138,6 +138,7 @@
  *   layer, head, query]
  * @property {Again | null} again  the translation under the edits
  * @property {LensOffer | null} lensOffer
+ * @property {boolean} effectsIfAsked  whether the effects of heads are computed only if somebody asks for them
  * @property {LensFacts & {tokens: SentToken[], encoder: SideReading, decoder: SideReading} | null} lens  what the states say
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
@@ -358,7 +359,7 @@
  * @typedef {{name: string, languages: [string, string], heads: number, layers: Record<Kind, number>, steps: number[],
  *   loss: number[], quality: {title: string, meaning: string, values: number[], share: boolean},
  *   compared: {name: string, loss: number[], quality: number[]} | null, live: boolean, sentences: TrainingSentence[], measures: Record<Kind, TrainingMeasure[]>,
- *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null}}} Training  what Python sends; `bytes`
+ *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null, start?: number | null}}} Training  what Python sends; `bytes`
  *   of maps, masks and measures are beside the named values: see training/payload.py
  * @typedef {TrainingMeasure & {values: Float32Array}} DecodedMeasure  [point, layer, head]
  * @typedef {Omit<Training, "measures"> & {measures: Record<Kind, DecodedMeasure[]>, points: number, lastStep: number}} Run
@@ -370,7 +371,7 @@
  *   points: number}} TimelineGeometry
  * @typedef {{key: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
  *   base: HTMLCanvasElement, bytes: Uint8Array | null, run: Run, theme: Theme, given: string, sentence: number,
- *   point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
+ *   start: number, point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
  *   linkTimer: number, painted: number, explorerGone: () => void, host: Host, destroy?: () => void}} TrainingView
  */
 

@@ -13,7 +13,6 @@ import base64
 import html
 import json
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -22,13 +21,14 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import core
 from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
 from app.examples import examples, minimal_pairs, opening
 from app.export.page import INCOMPLETE, checksum
 from app.export.rounding import measured_rounding
-from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
-from app.export.weights import pack, tokenizer_of_page
+from app.export.tour import Inspect, not_offline, planned, tour, translator_of, whole_tour
+from app.export.weights import as_text, pack, tokenizer_of_page
 from app.lessons.texts import table
 from app.look.certainty import certainty_of, lines
 from app.look.glossary import TERMS
@@ -39,12 +39,15 @@ from core.analysis.quality_warnings import FUNCTION_WORDS
 from core.checkpoint.folder import Card, read_card
 from core.command import Parser, main, refuse_unwritable
 from core.data.corpora import LANGUAGES, about
-from core.data.tasks import TASKS
+from core.data.tasks import PASTED, TASKS
 from core.files import write_atomic
 from core.record.record import TranslationRecord
 
 _HERE = Path(__file__).parent
 _COMPONENTS = _HERE.parent / "components"
+LIMIT = 90_000_000
+"""Bytes of the largest page: browsers open larger ones too slowly."""
+_PER_BYTE = 1.15  # letters of a page for a byte of weights: deflated by 8 %, then in base 85
 MOST = 2
 """The most networks in one file: one for each direction."""
 _STYLES = tuple(_COMPONENTS / f"offline/{name}.css" for name in ("offline", "guide"))
@@ -114,11 +117,14 @@ def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Netwo
     card = read_card(folder)
     weights = pack(folder, int8)
     about_weights = _header(weights)["about"]
-    translator = translator_of(folder, int8)
+
+    @cache
+    def translator() -> core.Translator:  # not needed for languages without examples
+        return translator_of(folder, int8)
 
     @cache
     def inspect(text: str) -> TranslationRecord:
-        return translator.inspect(text, beam=5)
+        return translator().inspect(text, beam=5)
 
     direction = card.direction
     return Network(
@@ -137,8 +143,17 @@ def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Netwo
                 "view": opening(inspect(example.text(direction))),
             }
             for example in examples(direction)
+            if _reads(inspect, example.text(direction))
         ],
     )
+
+
+def _reads(inspect: Inspect, text: str) -> bool:
+    """Return whether a text is short enough for the network."""
+    try:
+        return bool(inspect(text))
+    except core.InputError:
+        return False
 
 
 def _rounding(card: Card, largest: float, int8: bool) -> str:
@@ -184,10 +199,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         "train-worker": _script(_COMPONENTS / "offline/train_worker.js"),
     }
     weights = {
-        f"weights-{network.card.direction}": base64.b64encode(
-            zlib.compress(network.weights)
-        ).decode()
-        for network in networks
+        f"weights-{network.card.direction}": as_text(network.weights) for network in networks
     }
     checksums = {name: checksum(text) for name, text in (texts | weights).items()}
     last = f"window.headlight.confirm({json.dumps(checksums)});"
@@ -251,15 +263,17 @@ def _train_files() -> str:
 
 @cache
 def _tasks() -> dict[str, dict[str, Any]]:
-    """Return the vocabulary and the languages of each generated task."""
-    from core.small.examples import Examples  # imports torch
+    """Return the vocabulary and the languages of each task; given pairs have no vocabulary yet."""
+    from core.small.examples import PAIRS, Examples  # imports torch
 
+    tasks = {task: Examples(task) for task in TASKS}
+    found = {
+        name: (examples.sides, tokenizer_of_page(examples.tokenizer.to_json()))
+        for name, examples in tasks.items()
+    }
     return {
-        task: {
-            "tokenizer": tokenizer_of_page(examples.tokenizer.to_json()),
-            "languages": [LANGUAGES[side] for side in examples.sides],
-        }
-        for task, examples in ((task, Examples(task)) for task in TASKS)
+        name: {"tokenizer": vocabulary, "sides": sides, "languages": [LANGUAGES[s] for s in sides]}
+        for name, (sides, vocabulary) in (found | {PASTED: (PAIRS, None)}).items()
     }
 
 
@@ -325,8 +339,7 @@ def _about(networks: Sequence[Network]) -> str:
             "What needs the app",
             [
                 "Only Python computes Shapley values and the page Ask why, the search tree, trials "
-                "of the tour, trainings on your own pairs, and the comparison with "
-                "torch.nn.Transformer."
+                "of the tour, and the comparison with torch.nn.Transformer."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),
@@ -355,6 +368,8 @@ def _described(network: Network) -> str:
             "Validation BLEU, on sentences that the network was not trained on: "
             f"{html.escape(scores)}. Expect errors on other kinds of text."
         )
+    if card.imported is not None:
+        said.append(html.escape(card.imported.origin))
     hashed = f"SHA-256 of the checkpoint’s weights {card.weights_sha256}"
     return f"{' '.join(said)}<br><code>{hashed}</code>"
 
@@ -365,8 +380,6 @@ def _header(weights: bytes) -> dict[str, Any]:
 
 
 def _version() -> str:
-    import core
-
     return core.__version__
 
 
@@ -392,10 +405,25 @@ def add_networks(p: Parser) -> None:
     p.add_argument("--int8", action="store_true", help="8-bit weights: half the size, less exact")
 
 
+def read_networks(folders: Sequence[Path], int8: bool) -> list[Network]:
+    """Read the networks of a page. Raises ValueError if their weights take more than `LIMIT`."""
+    byte = 1 if int8 else 2
+    count = sum(read_card(folder).parameters for folder in folders)
+    if count * byte * _PER_BYTE > LIMIT:
+        remedy = "save a record as a page" if int8 else "add INT8=1 (--int8), which halves it"
+        one = "give one direction, or " if len(folders) > 1 else ""
+        raise ValueError(
+            f"{number(count / 1e6, 1)} million weights make a page of about "
+            f"{count * byte * _PER_BYTE / 1e6:.0f} MB, above the limit of {LIMIT / 1e6:.0f}: "
+            f"{one}{remedy}"
+        )
+    return [network(folder, int8) for folder in folders]
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Write the page and say what it holds."""
     refuse_unwritable("--out", arguments.out)
-    networks = [network(folder, arguments.int8) for folder in arguments.checkpoints]
+    networks = read_networks(arguments.checkpoints, arguments.int8)
     write_atomic(arguments.out, page(networks, arguments.int8).encode())
     size = arguments.out.stat().st_size / 1e6
     names = ", ".join(n.card.folder.name for n in networks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def rounded_checkpoint(folder: Path, int8: bool = True) -> Generator[Path]:
 def measured_rounding(card: Card) -> Rounding | None:
     """Compare 8-bit weights with a checkpoint's own on the examples of its direction.
 
-    Return None if there are no examples. Takes several seconds.
+    Return None if there are no examples that the network can read. Takes several seconds.
     """
     texts = sentences(card.direction)
     if not texts:
@@ -77,12 +77,15 @@ def measured_rounding(card: Card) -> Rounding | None:
     with rounded_checkpoint(card.folder) as folder:
         rounded = core.load(folder, device="cpu")
         for text in texts:
-            own = exact.inspect(text)
-            same += rounded.inspect(text).translation == own.translation
-            ids = tuple(token.id for token in own.target_out)
-            errors.append(_differences(own, rounded.inspect(text, target_ids=ids)))
+            with suppress(core.InputError):  # too long for this network
+                own = exact.inspect(text)
+                same += rounded.inspect(text).translation == own.translation
+                ids = tuple(token.id for token in own.target_out)
+                errors.append(_differences(own, rounded.inspect(text, target_ids=ids)))
+    if not errors:
+        return None
     cells = np.concatenate(errors)
-    return Rounding(len(texts), same, float(cells.max()), float(cells.mean()))
+    return Rounding(len(errors), same, float(cells.max()), float(cells.mean()))
 
 
 def sentences(direction: str) -> list[str]:

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 import core
 from app.components.assets import read
 from app.export.gallery import Picture, gallery
-from app.export.offline import Network, add_networks, check_directions, colours, network, page
+from app.export.offline import Network, add_networks, check_directions, colours, page, read_networks
 from app.export.picture import picture
 from app.export.tour import translator_of
 from app.look.labels import ATTENTION
@@ -153,7 +153,7 @@ def parser() -> Parser:
 def run(arguments: argparse.Namespace) -> None:
     """Write the folder, and say what it holds."""
     refuse_unwritable("--out", arguments.out / "index.html")
-    networks = [network(folder, arguments.int8) for folder in arguments.checkpoints]
+    networks = read_networks(arguments.checkpoints, arguments.int8)
     translators = [translator_of(folder, arguments.int8) for folder in arguments.checkpoints]
     files = site(networks, translators, arguments.int8)
     for name, content in files.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,17 +48,16 @@ def translator_of(folder: Path, int8: bool) -> core.Translator:
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     """Yield the stops of a direction whose effect the network shows; none for unknown languages.
 
-    A stop is left out if the translation lacks a word that the stop needs. Stops that run the
-    network again, under edits or with another search, are left out too.
+    A stop is left out if its sentence is too long, or if the translation lacks a word that the
+    stop needs. Stops that run the network again, under edits or with another search, are left out
+    too.
     """
     for stop in TOURS.get(direction, ()):
         if stop.trial:
             continue
-        record = inspect(stop.source)
-        try:
+        with suppress(LookupError, core.InputError):
+            record = inspect(stop.source)
             yield Found(stop, record, find(stop.find, record))
-        except LookupError:
-            continue
 
 
 def tour(direction: str, inspect: Inspect) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from core.checkpoint.head_means import HeadMeans, load_means
 from core.checkpoint.lens import FILE as LENS_FILE
 from core.checkpoint.lens import Lens, load_lens
 from core.checkpoint.validate import read_verified
+from core.config import ModelConfig
 from core.data.corpora import LANGUAGES
 from core.kinds import KINDS, SIDES
 from core.model.baseline import scratch_names
@@ -42,7 +44,9 @@ def pack(folder: Path, int8: bool = False) -> bytes:
     for a tokenizer that the page cannot run.
     """
     config = read_configuration(folder)
-    files = read_verified(folder, config)
+    if problem := why_not(config.model):
+        raise ValueError(f"{folder.name} cannot become a page: {problem}; save a record as a page")
+    files, card = read_verified(folder, config), read_card(folder)
     header = {
         "about": {
             "name": folder.name,
@@ -51,6 +55,7 @@ def pack(folder: Path, int8: bool = False) -> bytes:
             "parameters": config.parameters,
             "weights_sha256": config.weights.sha256,
         },
+        "imported": card.imported and {**card.imported.to_json(), "credit": card.imported.credit},
         "config": config.model.to_json(),
         "tokenizer": tokenizer_of_page(files.target_tokenizer),
         "function_words": _function_words(config.target_language),
@@ -58,8 +63,16 @@ def pack(folder: Path, int8: bool = False) -> bytes:
     if files.source_tokenizer is not files.target_tokenizer:
         header["source_tokenizer"] = tokenizer_of_page(files.source_tokenizer)
     means = load_means(folder, config.model) if (folder / MEANS_FILE).exists() else None
-    lens = load_lens(read_card(folder)) if (folder / LENS_FILE).exists() else None
+    lens = load_lens(card) if (folder / LENS_FILE).exists() else None
     return packed(header, _tensors(config, files.weights), means, int8, lens)
+
+
+def why_not(model: ModelConfig) -> str:
+    """Return why the page cannot run a network of this shape, or ""."""
+    sides = model.num_heads, model.heads("decoder")
+    if sides[0] != sides[1]:
+        return f"its layers have {sides[0]} heads in the encoder, but {sides[1]} in the decoder"
+    return ""
 
 
 def packed(
@@ -94,6 +107,26 @@ def packed(
     content = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     content += b" " * (-(4 + len(content)) % _ALIGNMENT)
     return len(content).to_bytes(4, "little") + content + b"".join(tensors.blobs)
+
+
+DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_:{|}~"
+"""Of base 85: those of b85encode, with "," and ":" for "<" and "`", so no text ends an element."""
+
+
+def as_text(content: bytes) -> str:
+    """Return bytes as text for a page: deflated, then five letters for each four bytes.
+
+    Base 64 would take a fifteenth more. The first letter is the number of bytes that were added at
+    the end to fill a block.
+    """
+    deflated = zlib.compress(content)
+    added = -len(deflated) % 4
+    words_N = np.frombuffer(deflated + bytes(added), ">u4")
+    powers_5 = 85 ** np.arange(4, -1, -1)
+    letters = np.frombuffer(DIGITS, np.uint8)
+    parts = np.array_split(words_N, max(1, len(words_N) >> 20))  # to limit memory
+    texts = (letters[part[:, None] // powers_5 % 85].tobytes() for part in parts)
+    return f"{added}{b''.join(texts).decode()}"
 
 
 class _Tensors:

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from spacy.symbols import ORTH
-
 from core.text.words import splitter
 
 LANGUAGES = ("de", "en")
@@ -25,6 +23,8 @@ def word_rules(language: str) -> dict[str, Any]:
             f"the page splits words of {' and '.join(LANGUAGES)} only, not of {language}: choose "
             "another checkpoint, or save a record as a page"
         )
+    from spacy.symbols import ORTH  # ty: ignore  # only networks of words need spaCy
+
     rules: Any = splitter(language)  # spaCy's Tokenizer
     return {
         "prefix": _pattern(rules.prefix_search),

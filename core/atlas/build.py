@@ -142,12 +142,12 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
         roles, of_roles = _with_roles(attended, finish(aligned))
         arrays |= of_roles
         arrays |= aligner_arrays(measured(HeadLinks(), 2, of_gold))
-        size = network.card.model.num_decoder_layers, network.card.model.num_heads
+        size = network.card.model.num_decoder_layers, head_count(network)
         heads = best_heads(work.run, folder, extras.gold, size)
     return Atlas(
         origin,
         layers_of(network),
-        network.card.model.num_heads,
+        head_count(network),
         roles,
         arrays,
         affected_tokens(zero, text.target_counts, network.target_tokenizer),
@@ -180,12 +180,23 @@ def layers_of(network: Checkpoint) -> dict[Kind, int]:
     return {"encoder": encoder, "decoder": decoder, "cross": decoder}
 
 
+def head_count(network: Checkpoint) -> int:
+    """Return the number of heads of each attention. Raises ValueError if the sides differ."""
+    config = network.card.model
+    if config.heads("decoder") != config.num_heads:
+        raise ValueError(
+            f"an atlas needs one number of heads, but this network has {config.heads_label} "
+            "(encoder + decoder): its heads cannot be measured"
+        )
+    return config.num_heads
+
+
 class _Costs:
     """The number of passes per sentence that each measure takes, for the progress bar."""
 
     def __init__(self, network: Checkpoint):
         self._layers = layers_of(network)
-        self._heads = network.card.model.num_heads
+        self._heads = head_count(network)
         heads = sum(map(self._count, KINDS))
         self.attention = 4  # the network and three with random weights
         self.heads = 1 + heads

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from core.atlas.atlas import Atlas
 from core.atlas.attention import Attention, finish
-from core.atlas.build import TEXT_ROLES, layers_of, origin_of
+from core.atlas.build import TEXT_ROLES, head_count, layers_of, origin_of
 from core.atlas.corpus import Corpus, corpus
 from core.atlas.examples import Examples, examples, quoted_lines
 from core.atlas.losses import HeadLosses, affected_tokens, head_losses, losses_without_each
@@ -60,7 +60,7 @@ def own_text(
     found = Atlas(
         origin_of(network, text, "your text", ""),
         layers_of(network),
-        network.card.model.num_heads,
+        head_count(network),
         averages.roles,
         {**averages.arrays, **head_losses(zero, "zero"), **example_arrays},
         affected_tokens(zero, text.target_counts, network.target_tokenizer),

@@ -27,6 +27,8 @@ def write(network: Transformer, folder: Path) -> None:
         raise ValueError("CTranslate2 does not support a final norm in a post-norm network")
     if config.activation != "relu":
         raise ValueError(f"only ReLU networks are converted, not {config.activation}")
+    if parts := config.other_parts:
+        raise ValueError(f"networks with another {parts[0]} than the paper's are not converted")
     spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,

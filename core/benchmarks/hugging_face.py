@@ -47,8 +47,8 @@ def convert(network: Transformer, maps: bool) -> Any:
     }
     kind = kinds.get((ours.norm_first, ours.final_norm))
     shared = ours.source_vocab_size == ours.target_vocab_size
-    if kind is None or not shared or ours.layer_norm_eps != 1e-5:
-        raise ValueError("neither Marian nor Pegasus supports these norms and vocabularies")
+    if kind is None or not shared or ours.layer_norm_eps != 1e-5 or ours.other_parts:
+        raise ValueError("neither Marian nor Pegasus supports these norms, parts and vocabularies")
     config = kind[0](
         vocab_size=ours.target_vocab_size,
         d_model=ours.d_model,

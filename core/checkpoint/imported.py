@@ -70,6 +70,14 @@ class Imported:
         author = f"by {self.author}" if self.author else "author unknown"
         return f"imported, {author}, licence {self.licence or 'unknown'}"
 
+    @property
+    def origin(self) -> str:
+        """Sentences on where the weights come from, with author and licence."""
+        return (
+            f"Imported from {self.source} ({self.family}). "
+            f"Author: {self.author or 'unknown'}. Licence: {self.licence or 'unknown'}."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, with lists for tuples."""
         values = dataclasses.asdict(self)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -158,10 +158,21 @@ _CLASSES |= {f"{name}ForConditionalGeneration": name.lower() for name in ("Bart"
 _CLASSES |= {"M2M100ForConditionalGeneration": "m2m_100"}
 _CLASSES |= {f"{name}ForConditionalGeneration": name.lower() for name in ("T5", "MT5")}
 
-# Both sides' vocabularies from a folder, the sizes of the tables, the ids `pad`, `start` and `end`,
-# whether one table serves both sides, and the forced first id.
 _Vocabularies = tuple[Vocabulary, Vocabulary]
-_Read = Callable[[Path, Options, tuple[int, int], dict[str, int], bool, int | None], _Vocabularies]
+
+
+class Tables(NamedTuple):
+    """What a folder says about its vocabularies; `ids` are `pad`, `start` and `end`.
+
+    `shared` is whether one vocabulary serves both sides, `forced` the first id of every target.
+    """
+
+    folder: Path
+    options: Options
+    sizes: tuple[int, int]
+    ids: dict[str, int]
+    shared: bool
+    forced: int | None
 
 
 @dataclass(frozen=True)
@@ -175,7 +186,7 @@ class Kind:
     family: str
     norm_first: bool
     shape: dict[str, Any]
-    vocabularies: _Read
+    vocabularies: Callable[[Tables], _Vocabularies]
     fixed: dict[str, Any]
     names: Names = NAMES
     bias: bool = True
@@ -210,11 +221,9 @@ def read(weights: Weights, options: Options, *, kind: Kind) -> Plan:
     source_size = config["vocab_size"]
     target_size = source_size if shared else config.get("decoder_vocab_size", source_size)
     ids = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
-    both = kind.vocabularies(
-        *(folder, options, (source_size, target_size)),
-        *({role: config[name] for role, name in ids.items()}, shared),
-        _forced(config),
-    )
+    roles = {role: config[name] for role, name in ids.items()}
+    sizes = source_size, target_size
+    both = kind.vocabularies(Tables(folder, options, sizes, roles, shared, _forced(config)))
     one_table = shared and not _are_untied(weights)
     names = kind.names
     if not one_table or "model.shared.weight" not in weights:  # some versions save only its copies
@@ -436,30 +445,22 @@ def _copies(weights: Weights, names: Names, shared: bool, tied: bool) -> dict[st
     return {name: f"equal to {original}" for name, original in found.items()}
 
 
-def _two_models(
-    folder: Path,
-    options: Options,
-    sizes: tuple[int, int],
-    ids: dict[str, int],
-    shared: bool,
-    forced: int | None,
-) -> _Vocabularies:
-    return read_tokenizers(folder, options, sizes, ids, shared)
+def _two_models(of: Tables) -> _Vocabularies:
+    return read_tokenizers(of.folder, of.options, of.sizes, of.ids, of.shared)
 
 
-def _one_model(family: str, *given: Any) -> _Vocabularies:
-    folder, options, (size, _), ids, _, _ = given
-    return (vocabularies.sentencepiece(family, folder, options, size, ids),) * 2
+def _one_model(of: Tables, family: Literal["mbart", "m2m100"]) -> _Vocabularies:
+    both = vocabularies.sentencepiece(family, of.folder, of.options, of.sizes[0], of.ids)
+    return both, both
 
 
-def _bytes(*given: Any) -> _Vocabularies:
-    folder, _, (size, _), ids, _, forced = given
-    return (vocabularies.byte_level(folder, size, ids, forced),) * 2
+def _bytes(of: Tables) -> _Vocabularies:
+    both = vocabularies.byte_level(of.folder, of.sizes[0], of.ids, of.forced)
+    return both, both
 
 
-def _moses(*given: Any) -> _Vocabularies:
-    folder, options, sizes, ids, _, _ = given
-    return vocabularies.moses(folder, options, sizes, ids)
+def _moses(of: Tables) -> _Vocabularies:
+    return vocabularies.moses(of.folder, of.options, of.sizes, of.ids)
 
 
 def _reader(family: str, *fields: Any, **more: Any) -> Reader:
@@ -479,10 +480,16 @@ PEGASUS = _reader("pegasus", True, {}, _two_models, _UNFORCED)
 """Norms before each sub-layer and after each stack, as in this project's own networks."""
 BART = _reader("bart", False, {"final_norm": False} | _LEARNED, _bytes, {})
 """Norms after the embeddings and after each sub-layer, GELU (Lewis et al. 2020)."""
-MBART = _reader("mbart", True, _LEARNED, partial(_one_model, "mbart"), {})
+MBART = _reader("mbart", True, _LEARNED, partial(_one_model, family="mbart"), {})
 """As BART, with norms before each sub-layer and after each stack (Liu et al. 2020)."""
 M2M100 = _reader(
-    "m2m100", True, _FAIRSEQ, partial(_one_model, "m2m100"), _PAD, bias=False, model_type="m2m_100"
+    "m2m100",
+    True,
+    _FAIRSEQ,
+    partial(_one_model, family="m2m100"),
+    _PAD,
+    bias=False,
+    model_type="m2m_100",
 )
 """M2M100 and NLLB: as Pegasus, with fairseq's positions and no bias on the logits."""
 FSMT = _reader(

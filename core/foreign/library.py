@@ -87,7 +87,7 @@ def measure(
             arrays[f"{kind}_{bits}"] = torch.stack(maps)
         arrays[f"greedy_{bits}"] = written[:, 1:]
     arrays |= {"source": source, "target": target}
-    table = getattr(model.get_encoder(), "embed_positions", None)
+    table: Any = getattr(model.get_encoder(), "embed_positions", None)
     if "Sinusoidal" in type(table).__name__:
         first = 0 if table.padding_idx is None else table.padding_idx + 1
         rows = table.weights if hasattr(table, "weights") else table.weight

@@ -1,6 +1,6 @@
 """T5 (Raffel et al. 2020) as Hugging Face saves it: T5 1.0 and 1.1, Flan-T5 and mT5."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from core.config import ModelConfig
 from core.foreign.family import Names, Options, Plan, Reader, attention, signature
@@ -75,7 +75,12 @@ def _names(gated: bool) -> Names:
     )
 
 
-_SHAPE = {"norm_first": True, "qkv_bias": False, "linear_bias": False, "scale_scores": False}
+_SHAPE: dict[str, Any] = {
+    "norm_first": True,
+    "qkv_bias": False,
+    "linear_bias": False,
+    "scale_scores": False,
+}
 _SHAPE |= {"norm": "rms", "position_table": "none", "scale_embeddings": False}
 
 

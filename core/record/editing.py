@@ -141,7 +141,8 @@ def _zeroed_heads(
     weight, bias = site.projections().output
     added = bias is None and mean_D is not None
     if added:  # a network without biases, which only the scratch model can be
-        bias = module.output.bias = nn.Parameter(torch.zeros_like(weight[:, 0]), False)
+        with torch.inference_mode(False):
+            bias = module.output.bias = nn.Parameter(weight.new_zeros(len(weight)), False)
     tensors = [weight] if bias is None else [weight, bias]
     before = [tensor.data for tensor in tensors]
     with torch.inference_mode(False), torch.no_grad():

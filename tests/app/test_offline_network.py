@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page
 from app.components.assets import joined
 from app.export.weights import dequantised, pack, packed, quantised
 from core.checkpoint.folder import load
-from core.checkpoint.head_means import load_means
+from core.checkpoint.head_means import HeadMeans, load_means
 from core.checkpoint.lens import load_lens
 from core.config import ModelConfig
 from core.experiments.score_parts import scores
@@ -284,6 +284,78 @@ def test_every_network_that_a_configuration_can_describe_matches_python(network_
     network.compare([PAD] * 3, target, "off.cross.0.0")
 
 
+PARTS = {
+    "T5": {
+        "norm": "rms",
+        "norm_first": True,
+        "position_table": "none",
+        "relative_buckets": 8,
+        "relative_distance": 20,
+        "activation": "gelu_tanh",
+        "gated": True,
+        "qkv_bias": False,
+        "linear_bias": False,
+        "scale_scores": False,
+        "head_size": 6,
+        "scale_output": True,
+        "scale_embeddings": False,
+        "share_embeddings": True,
+        "tie_classifier": True,
+    },
+    "BART": {"activation": "gelu", "embedding_norm": True, "learned_positions": True},
+    "M2M100": {"position_table": "fairseq", "norm_first": True, "decoder_heads": 2},
+    "Annotated Transformer": {"norm": "deviation", "norm_first": True, "decoder_feedforward": 32},
+}
+PART_EDITS = [
+    "off.encoder.1.2~off.cross.0.1~uniform.decoder.1.1~mean.cross.1.0~mean.encoder.0.3",
+    "cut.encoder.0.all.2.all~temp.decoder.0.1.3~hide.1~causal",
+    "pass.30-17-2.1-5~copyhead.encoder.0.2.1.1~copyhead.decoder.1.1.2.1~copy.decoder.1.1.1",
+]
+
+
+@pytest.mark.parametrize("family", PARTS)
+def test_the_parts_of_other_families_match_python(network_page, family):
+    sizes: dict[str, Any] = {"d_model": 16, "num_heads": 4, "dim_feedforward": 24, "max_length": 64}
+    layers = {"num_encoder_layers": 2, "num_decoder_layers": 2}
+    vocabularies = {"source_vocab_size": 40, "target_vocab_size": 40}
+    config = ModelConfig(**vocabularies, **layers, **sizes, **PARTS[family])
+    network = small_network(network_page, family, config)
+    source, target = random_ids(16, 40, 40), random_ids(17, 30, 40)
+    unedited = network.compare(source, target)
+    for edits in PART_EDITS:
+        assert np.abs(network.compare(source, target, edits) - unedited).max() > 1e-3
+    tree = [{"ids": [BOS] * 2, "parents": [0, 0]}] + [
+        {"ids": [5 + step, 9], "parents": [step % 2, 0]} for step in range(30)
+    ]
+    ask = {"name": family, "source": source, "tree": tree, "edits": ""}
+    assert network_page.evaluate("(ask) => steps(ask)", ask) <= LOG_PROBS
+    ask = {"name": family, "source": source, "target": [BOS, *target[:-1]]}
+    found = network_page.evaluate("(ask) => pass({...ask, quantities: ['scores', 'norms']})", ask)
+    expected = [quantity(network.model, source, target) for quantity in (scores, value_norms)]
+    for kind, own in zip(KINDS, found["maps"], strict=True):
+        for theirs, mine in zip(expected, own, strict=True):
+            difference = numbers(mine).reshape(theirs[kind].shape) - theirs[kind]
+            assert np.abs(difference).max() <= 2e-5 * max(1, np.abs(theirs[kind]).max())
+
+
+def test_positions_that_are_not_there_cannot_be_moved(network_page):
+    sizes: dict[str, Any] = {"d_model": 8, "num_heads": 2, "dim_feedforward": 8, "max_length": 64}
+    config = ModelConfig(
+        source_vocab_size=9,
+        target_vocab_size=9,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        position_table="none",
+        **sizes,
+    )
+    network = small_network(network_page, "none", config)
+    ask = {"name": "none", "source": [5, EOS], "target": [BOS]}
+    edits = "positions.target.shift-1"
+    with pytest.raises(ValueError, match="no positions") as expected:
+        teacher_forced_pass(network.model, [5, EOS], [6], Edits.parse(edits)[0])
+    assert failure(network_page, "pass(ask)", {**ask, "edits": edits}) == str(expected.value)
+
+
 def small_network(page: Page, name: str, config: ModelConfig) -> Network:
     """Return a network with random weights, rounded to float16."""
     torch.manual_seed(0)
@@ -293,7 +365,14 @@ def small_network(page: Page, name: str, config: ModelConfig) -> Network:
             parameter.copy_((parameter + 0.1 * torch.randn_like(parameter)).half())
     weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
     header = {"about": {}, "config": config.to_json(), "tokenizer": {}}
-    return opened(page, name, packed(header, weights), model)
+    layers = {"encoder": config.num_encoder_layers}
+    parts = {
+        (kind, layer): torch.randn(config.heads(kind), config.d_model)
+        for kind in KINDS
+        for layer in range(layers.get(kind, config.num_decoder_layers))
+    }
+    means = HeadMeans(parts, 1, "noise") if config.max_length > 60 and name in PARTS else None
+    return opened(page, name, packed(header, weights, means), model, means and means.parts)
 
 
 def test_an_activation_that_the_page_lacks_is_refused(network_page):
@@ -301,13 +380,13 @@ def test_an_activation_that_the_page_lacks_is_refused(network_page):
     torch.manual_seed(0)
     model = build("scratch", VARIANTS["learned positions"])
     weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
-    header = {"about": {}, "config": config | {"activation": "gelu"}, "tokenizer": {}}
+    header = {"about": {}, "config": config | {"activation": "mish"}, "tokenizer": {}}
     said = failure(
         network_page,
         "makeNetwork(readWeights(fromBase64(ask)), { plain: true })",
         as_text(packed(header, weights)),
     )
-    assert said == "This page does not know the activation gelu: export the page again."
+    assert said == "This page does not know the activation mish: export the page again."
 
 
 def test_a_learned_position_that_does_not_exist_is_refused_as_in_python(network_page):
@@ -581,8 +660,8 @@ def test_a_file_that_cannot_be_read_says_so(network_page):
 
     again = "export the page again."
     assert said({}, short=9) == f"The weights end before their header does: {again}"
-    config = {"d_model": 4, "gated": True, "experts": 2}
-    unknown = "This page does not know the network's gated, experts: export the page again."
+    config = {"d_model": 4, "routed": True, "experts": 2}
+    unknown = "This page does not know the network's routed, experts: export the page again."
     assert said({"config": config, "tensors": {}}) == unknown
     tensor = {"shape": [3], "kind": "f16", "at": 0}
     assert said({"config": {}, "tensors": {"w": tensor}}, bytes(5)) == (

@@ -314,7 +314,7 @@ def test_checks_notice_a_broken_network(offline, broken):
             wrong(ids, logits, capture);
             return logits;
         };
-        const check = (network) => offline.inspect(network, offline.tokenizer, text).checks;
+        const check = (network) => offline.inspect(network, offline.tokenizers, text).checks;
         return [check(offline.network), check(broken)];
     }"""
     whole, found = offline.page.evaluate(work, [TEXT, change])

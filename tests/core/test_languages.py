@@ -111,10 +111,10 @@ def test_a_translator_of_other_languages_shares_the_network_and_survives_copying
             again.translate("Ein Hund.").hypotheses[0].ids[0]
             == (chosen.checkpoint.target_tokenizer.frame.languages["fr_XX"])
         )
-    assert "fr_XX" in many.languages and chosen.between(source="fr_XX")._spoken[:2] == [
+    assert "fr_XX" in many.languages and chosen.between(source="fr_XX")._spoken[:2] == (
         "fr_XX",
         "fr_XX",
-    ]
+    )
 
 
 def test_the_task_is_put_in_front_once_and_can_be_changed(folders):

@@ -20,7 +20,7 @@ from core.model.baseline import Baseline
 from core.model.build import build
 from core.model.parts import DeviationNorm, RMSNorm, ScoreBias, buckets_of
 from core.model.positions import sinusoids
-from core.record.edits import EditError, Edits, PositionEdit
+from core.record.edits import EditError, Edits, PositionEdit, Temperature
 from core.text.tokenizer import BOS, EOS
 from core.translator import Translator
 from tests import mixed_network, small
@@ -46,6 +46,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "mBART": dict(norm_first=True, learned_positions=True, embedding_norm=True, activation="gelu"),
     "M2M100": dict(norm_first=True, position_table="fairseq", decoder_heads=2),
     "sizes per side": dict(decoder_heads=2, decoder_feedforward=20, activation="gelu_tanh"),
+    "a bias by distance alone": dict(relative_buckets=8, relative_distance=9),
+    "gates alone": dict(gated=True),
+    "scores that are not scaled": dict(norm_first=True, scale_scores=False),
     "Annotated Transformer": dict(norm_first=True, norm="deviation", layer_norm_eps=1e-2),
 }
 SOURCE, TARGET = [9, 8, 7, 6, 11, 5, 12, 9, 30, 8, 6, EOS], [30, 9, 30, 7, 8, 8, 9, 12, 6, 5, EOS]
@@ -276,9 +279,11 @@ def translator(request, tmp_path_factory) -> Translator:
 
 
 def test_a_record_passes_all_eight_checks(translator):
+    cooler = Temperature("encoder", 0, 1, 0.7), Temperature("decoder", 1, 0, 1.5)
     for record in (
         translator.inspect("Ein Hund läuft über die Wiese."),
         translator.inspect("Ein Mann", edits=Edits(heads_off=frozenset({("encoder", 0, 1)}))),
+        translator.inspect("Ein Mann", edits=Edits(temperatures=cooler)),
     ):
         assert [check.name for check in record.checks if not check.passed] == []
         assert len(record.checks) == 8
@@ -300,6 +305,9 @@ def test_every_split_adds_up(family):
         parts = core.score_parts(made, SOURCE, TARGET, side)
         assert parts.largest_error < 1e-6
     assert lenses(made, [SOURCE], [TARGET])[0].exact
+    scores_HQK = core.scores(made, SOURCE, TARGET)["encoder"][1]
+    weights_HQK = torch.tensor(scores_HQK).softmax(-1).numpy()
+    assert np.abs(weights_HQK - trace.site("encoder", 1).maps_HQK).max() < 1e-6
 
 
 def test_the_bias_is_a_term_of_the_score():
@@ -343,7 +351,7 @@ def test_positions_that_are_not_there_cannot_be_edited():
 def test_torchs_network_has_every_part_or_says_what_it_lacks(family):
     config = small.config(**FAMILIES[family])
     made = network(family)
-    if family.startswith(("T5", "Annotated")):
+    if not family.endswith(("BART", "M2M100", "per side")):
         with pytest.raises(ValueError, match=r"torch\.nn\.Transformer has no .*from-scratch code"):
             Baseline(config)
         return

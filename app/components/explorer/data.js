@@ -70,6 +70,7 @@ export function decodePayload(raw, before = null) {
     effects: earlier.effects,
     again: earlier.again,
     lensOffer: raw.lens_offer ?? null,
+    effectsIfAsked: raw.effects_if_asked ?? false,
     lens: earlier.lens,
     /* Records of the other explorers in the group: see together.js. */
     peers: new Map(),

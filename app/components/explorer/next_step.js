@@ -217,7 +217,7 @@ export function scheduleNextStep(explorer) {
   clearTimeout(explorer.stepTimer);
   const { data, host, memory, requests } = explorer;
   const edits = editsOf(data);
-  if (Math.max(data.sides.source.length, data.sides.produced.length) > MOST_TOKENS) return;
+  if (Math.max(data.sides.source.length, data.sides.produced.length) > MOST_TOKENS || data.effectsIfAsked) return;
   const isDecided = edits.length > 1 || (edits.length === 1 && (edits[0].what !== "off" || !data.again));
   if (!data.whatIf || !host.answers.has("edit") || !host.answers.has("effects") || data.effects || requests.effects || isDecided || memory.asked === data.sentence) return;
   const ask = () => {

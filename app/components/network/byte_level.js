@@ -13,7 +13,7 @@ const BYTES = Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(isVi
 const BYTE_OF = new Map(BYTES.map((character, byte) => [character, byte]));
 const [SPACE_PIECE] = BYTES.slice(0x20);
 
-const bytesOf = (piece) => [...piece].map((character) => BYTE_OF.get(character));
+const bytesOfText = (piece) => [...piece].map((character) => BYTE_OF.get(character));
 const decoded = (bytes, options) => new TextDecoder("utf-8", { ignoreBOM: true, ...options }).decode(Uint8Array.from(bytes));
 
 /* The text of UTF-8 bytes, or <XX> for each byte if they are no printable text. */
@@ -50,7 +50,7 @@ export class ByteTokenizer extends Tokenizer {
   }
 
   decode(ids) {
-    const bytes = this.written(ids).flatMap((id) => (id === UNK ? [...new TextEncoder().encode(UNKNOWN)] : bytesOf(this.pieces[id])));
+    const bytes = this.written(ids).flatMap((id) => (id === UNK ? [...new TextEncoder().encode(UNKNOWN)] : bytesOfText(this.pieces[id])));
     return unescaped(decoded(bytes, {}).replace(new RegExp(UNPRINTABLE, "gu"), " ").replace(OUTER_SPACES, ""));
   }
 
@@ -58,6 +58,6 @@ export class ByteTokenizer extends Tokenizer {
     const one = super.token(id);
     if (one.special) return one;
     const isSpaced = one.piece.startsWith(SPACE_PIECE);
-    return token(id, one.piece, readable(bytesOf(isSpaced ? one.piece.slice(SPACE_PIECE.length) : one.piece)), isSpaced);
+    return token(id, one.piece, readable(bytesOfText(isSpaced ? one.piece.slice(SPACE_PIECE.length) : one.piece)), isSpaced);
   }
 }

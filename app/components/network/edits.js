@@ -29,6 +29,9 @@ export const NO_EDITS = Object.freeze({
   donor: null, patches: NONE, headPatches: NONE, pushes: NONE,
 });
 
+/** The number of heads of each attention of a kind; cross-attention is the decoder's. @param {any} config @param {string} kind */
+export const headsOf = ({ num_heads: H, decoder_heads: ofDecoder }, kind) => (kind === "encoder" ? H : (ofDecoder ?? H));
+
 /* [field, item] of each edit: an item of a list, or a value other than that of NO_EDITS. */
 const entriesOf = (/** @type {Edits} */ edits) =>
   Object.entries(NO_EDITS).flatMap(([field, none]) => {
@@ -230,7 +233,7 @@ function problemWith([field, item], edits, config, S) {
   const kind = item.kind ?? item.side;
   if (!kind) return "";
   const { layer, head, query, weights = [] } = item, name = `${kind} layer ${layer ?? "all"}, head ${head ?? "all"}`;
-  const layers = kind === "encoder" ? config.num_encoder_layers : config.num_decoder_layers, heads = config.num_heads;
+  const layers = kind === "encoder" ? config.num_encoder_layers : config.num_decoder_layers, heads = headsOf(config, kind);
   if (item.side && layer > layers) return `the ${kind} has no state after layer ${layer}: the layers end at ${layers}, and 0 is the embeddings`;
   if (!item.side && (layer >= layers || head >= heads)) {
     const last = `counted from 0, the layers end at ${layers - 1} and the heads at ${heads - 1}`;

@@ -70,7 +70,7 @@ export class PieceTokenizer extends Tokenizer {
     for (const [piece, score] of Object.entries(unlisted)) this.scores.set(piece, score);
     this.longest = Math.max(...[...this.scores.keys()].map((piece) => [...piece].length));
     this.least = Math.min(0, ...this.scores.values()) - UNKNOWN_PENALTY;
-    this.ranks = bpe ? ranksOf(this.scores) : null;
+    this.ranks = bpe ? mergeRanks(this.scores) : null;
   }
 
   placed(text) {
@@ -139,7 +139,7 @@ export class PieceTokenizer extends Tokenizer {
 const pairOf = (first, second) => `${first}\n${second}`;
 
 /* The rank of each pair of pieces that make another piece: by its score, then by the order of the pieces. */
-function ranksOf(scores) {
+function mergeRanks(scores) {
   const places = new Map([...scores.keys()].map((piece, place) => [piece, place])), ranks = new Map();
   for (const [piece] of [...scores].toSorted((a, b) => b[1] - a[1])) {
     const characters = [...piece];

@@ -1,21 +1,49 @@
 // A heap of float32 numbers, or of doubles, and the matrix product on it: WebAssembly SIMD (assembled below) or plain JavaScript.
+// Matrices of bytes stay bytes, because reading memory takes longest: a product unpacks some of their rows at a time.
 
 /**
  * A product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner]. A step is the distance
  * from one row to the next, in numbers. It exceeds the row's length if the rows are one head's slice of the features.
- * @typedef {{x: Float32Array, w: Float32Array, bias?: Float32Array | null, out: Float32Array, rows: number, inner: number,
+ * @typedef {{x: Float32Array, w: Float32Array | ByteRows, bias?: Float32Array | null, out: Float32Array, rows: number, inner: number,
  *   outer: number, xStep?: number, wStep?: number, outStep?: number}} Product
  */
+
+/** A matrix [rows, inner]: each number is a signed byte times the scale of its row, which float32 holds exactly. */
+export class ByteRows {
+  /** @param {Int8Array} values @param {Float32Array} scales */
+  constructor(values, scales) {
+    this.values = values;
+    this.scales = scales;
+    this.inner = values.length / scales.length;
+  }
+
+  /** Write the numbers of rows from `first` on into `to`. @param {number} first @param {Float32Array} to */
+  unpack(first, to) {
+    const { values, scales, inner } = this;
+    for (let at = 0, row = first; at < to.length; row++) {
+      const scale = scales[row], start = row * inner;
+      for (let i = 0; i < inner; i++) to[at++] = values[start + i] * scale;
+    }
+    return to;
+  }
+}
+
+/** One row of a matrix as numbers. @param {Float32Array | ByteRows} matrix */
+export const rowOfMatrix = (matrix, row, inner) =>
+  matrix instanceof ByteRows ? matrix.unpack(row, new Float32Array(inner)) : matrix.subarray(row * inner, (row + 1) * inner);
+
+const UNPACKED = 1 << 14; // numbers of a matrix of bytes unpacked at a time: they fit a processor's nearest cache, with the inputs
 
 /** Memory for weights and intermediate results. `take` gives the next free part; setting `used` back frees it. */
 export class Heap {
   /**
-   * @param {ArrayBuffer} buffer @param {((...numbers: number[]) => void) | null} kernel  null: plain JavaScript
+   * @param {ArrayBuffer} buffer @param {Record<"product" | "unpack", (...numbers: number[]) => void> | null} kernels  null: plain JavaScript
    * @param {any} Numbers Float32Array or Float64Array
    */
-  constructor(buffer, kernel, Numbers = Float32Array) {
+  constructor(buffer, kernels, Numbers = Float32Array) {
     this.buffer = buffer;
-    this.kernel = kernel;
+    this.kernel = kernels?.product ?? null;
+    this.unpackRows = kernels?.unpack ?? null;
     this.Numbers = Numbers;
     this.used = 0;
     this.zeros = this.take(4).fill(0);
@@ -30,8 +58,28 @@ export class Heap {
     return new this.Numbers(this.buffer, start * bytes, count);
   }
 
+  /** Take memory for bytes. @param {number} count @returns {Int8Array} */
+  takeBytes(count) {
+    const { byteOffset } = this.take(Math.ceil(count / this.Numbers.BYTES_PER_ELEMENT));
+    return new Int8Array(this.buffer, byteOffset, count);
+  }
+
   /** Multiply x [rows, inner] by wᵀ. @param {Product} product */
-  product({ x, w, bias = null, out, rows, inner, outer, xStep = inner, wStep = inner, outStep = outer }) {
+  product(product) {
+    if (!(product.w instanceof ByteRows)) return void this.numbersProduct(/** @type {any} */ (product));
+    const { w, bias = null, out, inner, outer, outStep = outer } = product, most = 4 * Math.ceil(UNPACKED / inner / 4), mark = this.used;
+    const part = this.take(most * inner);
+    for (let first = 0; first < outer; first += most) {
+      const count = Math.min(most, outer - first), unpacked = part.subarray(0, count * inner), isFast = this.unpackRows && inner % 16 === 0;
+      if (isFast) this.unpackRows(w.values.byteOffset + first * inner, inner, w.values.byteOffset + (first + count) * inner, w.scales.byteOffset + 4 * first, part.byteOffset);
+      else w.unpack(first, unpacked);
+      this.numbersProduct({ ...product, w: unpacked, bias: bias && bias.subarray(first), out: out.subarray(first), outer: count, outStep });
+    }
+    this.used = mark;
+  }
+
+  /** @param {Omit<Product, "w"> & {w: Float32Array}} product */
+  numbersProduct({ x, w, bias = null, out, rows, inner, outer, xStep = inner, wStep = inner, outStep = outer }) {
     const fast = this.kernel && inner % 4 === 0 ? outer - (outer % 4) : 0; // the kernel computes 4 columns at a time, from 4 numbers at a time
     const bytes = this.Numbers.BYTES_PER_ELEMENT, at = (numbers, count = 0) => numbers.byteOffset + bytes * count;
     const ofW = [at(w), bytes * wStep, at(w, fast * wStep), bytes * inner];
@@ -53,7 +101,7 @@ export async function makeHeap(count, plain = false, /** @type {any} */ Numbers 
     try {
       const memory = new WebAssembly.Memory({ initial: Math.ceil((bytes * count) / 65_536) });
       const { instance } = await WebAssembly.instantiate(kernelBytes(bytes), { on: { memory } });
-      return new Heap(memory.buffer, /** @type {any} */ (instance.exports.product), Numbers);
+      return new Heap(memory.buffer, /** @type {any} */ (instance.exports), Numbers);
     } catch {} // JavaScript is slower; its results differ by rounding only
   }
   return new Heap(new ArrayBuffer(bytes * count), null, Numbers);
@@ -98,7 +146,18 @@ function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: 
 }
 
 /*
- * The kernel: one WebAssembly function product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep), with
+ * The kernels: two WebAssembly functions. unpack(from, rowBytes, end, scales, to) does what ByteRows.unpack does, for rows of whole
+ * vectors of bytes:
+ *
+ *   do {                                                          // a row
+ *     scale = scales[0], in all lanes; stop = from + rowBytes
+ *     do {                                                        // 16 bytes
+ *       to[0…15] = from[0…15] · scale; from += 16 bytes; to += 16 numbers
+ *     } while (from < stop)
+ *     scales += 1
+ *   } while (from < end)
+ *
+ * product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep) has
  * steps, ends, inner and i in bytes, for numbers of `size` bytes. It computes four columns of two rows at a time; if a last row is left over, it is computed twice.
  *
  *   do {                                                          // four columns: w, w1, w2, w3 are wStep apart
@@ -160,12 +219,27 @@ function kernelBytes(size) {
   const length = (count) => [(count & 127) | 128, count >> 7]; // LEB128 of two bytes
   const section = (id, ...content) => [id, ...length(content.length), ...content];
   const body = [2, 9, 0x7f, 11, 0x7b, ...code]; // two groups of locals: nine i32, eleven v128
+  const [from, rowBytes, stopAll, scales, into] = Array(5).keys(), [scale, read, stop] = [12, 13, 11];
+  const simd = (...bytes) => [0xfd, ...bytes], widen16 = [simd(0x87, 1), simd(0x88, 1)], widen32 = [simd(0xa7, 1), simd(0xa8, 1)], asFloat = simd(0xfa, 1);
+  const unpackSixteen = [
+    ...get(from), ...load, ...set(read),
+    ...widen16.flatMap((half, h) => widen32.flatMap((quarter, q) => [
+      ...get(into), ...get(read), ...half, ...quarter, ...asFloat, ...get(scale), ...times, ...store(32 * h + 16 * q),
+    ])),
+    ...get(into), ...constant(32), plus, ...constant(32), plus, ...set(into), // a constant of one byte is below 64
+  ];
+  const unpackRow = [
+    ...get(scales), ...simd(9, 2, 0), ...set(scale), ...sumOf(from, rowBytes), ...set(stop),
+    ...repeat(unpackSixteen, [...get(from), ...constant(16), plus, ...tee(from), ...get(stop), lessThan]),
+    ...get(scales), ...constant(4), plus, ...set(scales),
+  ];
+  const unpackBody = [2, 1, 0x7f, 2, 0x7b, ...repeat(unpackRow, [...get(from), ...get(stopAll), lessThan]), end];
   return new Uint8Array([
     0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // "\0asm", version 1
     ...section(1, 1, 0x60, 11, ...Array(11).fill(0x7f), 0), // one type: eleven i32 to nothing
     ...section(2, 1, ...name("on"), ...name("memory"), 2, 0, 1), // import a memory of at least one page
-    ...section(3, 1, 0), // one function of type 0
-    ...section(7, 1, ...name("product"), 0, 0), // export it
-    ...section(10, 1, ...length(body.length), ...body),
+    ...section(3, 2, 0, 0), // two functions of type 0
+    ...section(7, 2, ...name("product"), 0, 0, ...name("unpack"), 0, 1), // export them
+    ...section(10, 2, ...length(body.length), ...body, ...length(unpackBody.length), ...unpackBody),
   ]);
 }

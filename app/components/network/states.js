@@ -1,6 +1,7 @@
 // Copies and pushes of states and of heads' outputs, as in core/record/states.py.
 
-import { NO_EDITS } from "./edits.js";
+import { headsOf, NO_EDITS } from "./edits.js";
+import { rowOfMatrix } from "./product.js";
 import { twister } from "./twister.js";
 
 /** @typedef {"encoder" | "decoder"} Side */
@@ -52,7 +53,8 @@ export class StateEdits {
 
   /** Copy heads' outputs z [rows, D] of an attention, in place. */
   changeHeads(z_QD, kind, layer, edits, own, capture, position) {
-    const { d_model: D, num_heads: H } = this.network.config, E = D / H, name = `${kind}.${layer}`;
+    const D = this.network.shapes[`${kind === "encoder" ? kind : "decoder"}.${layer}.self_attention.query.weight`][0];
+    const E = D / headsOf(this.network.config, kind), name = `${kind}.${layer}`;
     if (capture?.outputs) capture.outputs[name] = z_QD.slice();
     for (const { head, query, donorQuery } of own?.copied ?? []) {
       const donor_D = rowOf(this.kept.get(edits.donor).heads[name], donorQuery, D).subarray(head * E, (head + 1) * E);
@@ -84,9 +86,10 @@ export function randomDirection(seed, length) {
 /* J_lᵀ(w_new − w_old), normalised. */
 function lensDirection({ config, weights, embeddings }, { side, layer, old, new: to }) {
   const D = config.d_model, lens = weights[`lens.${side}`].subarray(layer * D * D), words = embeddings.classifier.weight;
+  const wordOf = (id) => rowOfMatrix(words, id, D), new_D = wordOf(to), old_D = old === null ? new Float32Array(D) : wordOf(old);
   const found = new Float64Array(D);
   for (let row = 0; row < D; row++) {
-    const difference = words[to * D + row] - (old === null ? 0 : words[old * D + row]);
+    const difference = new_D[row] - old_D[row];
     for (let i = 0; i < D; i++) found[i] += difference * lens[row * D + i];
   }
   return normalised(found);

@@ -4,13 +4,16 @@
 // head), Q query, K key. Tensors are parts of one heap (product.js), row after row. A network reads one sentence at a
 // time, so there is no batch. The arithmetic of edits is in edits.js.
 
-import { makeHeap } from "./product.js";
+import { activation, Norm, ScoreBias } from "./parts.js";
+import { ByteRows, makeHeap, rowOfMatrix } from "./product.js";
 import { StateEdits } from "./states.js";
-import { checkEdits, editScores, editWeights, editsAt, NO_EDITS } from "./edits.js";
-import { unpackTensor } from "./weights.js";
+import { checkEdits, headsOf, editScores, editWeights, editsAt, NO_EDITS } from "./edits.js";
+import { unpackScales, unpackTensor } from "./weights.js";
 
 const PADDING = 0; // the id of <pad>
 const MOST_BEAMS = 8; // memory is reserved for this many hypotheses
+const MOST_UNPACKED = 1 << 16; // numbers: what a product of bytes unpacks at a time
+const MOST_TOKENS = 256; // and for this many tokens of a side: a page reads 100 at most and writes 50 more
 
 /**
  * @typedef {import("./edits.js").Edits} Edits
@@ -56,7 +59,11 @@ class Embeddings {
     this.classifier = config.tie_classifier
       ? new Linear(network, `embeddings.${target}`, "embeddings.tied_bias")
       : new Linear(network, "embeddings.classifier");
-    this.rates = Float64Array.from({ length: config.d_model / 2 }, (_, i) => 10_000 ** ((-2 * i) / config.d_model));
+    /* In fairseq's table, as in M2M100, the positions begin at 2 and the rates fall to 10000^−1 (Ott et al. 2019). */
+    this.first = config.position_table === "fairseq" ? 2 : 0;
+    this.rates = Float64Array.from({ length: config.d_model / 2 }, (_, i) => 10_000 ** ((-2 * i) / (config.d_model - this.first)));
+    const norm = (side) => (config.embedding_norm ? new Norm(network, `embeddings.${side}_norm`, { kind: "layer" }) : null);
+    this.norms = { source: norm("source"), target: norm("target") };
   }
 
   /**
@@ -66,29 +73,34 @@ class Embeddings {
    */
   embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
     const { heap, config } = this.network, D = config.d_model, table_VD = this.tables[side], x_TD = heap.take(ids.length * D);
-    for (let at = 0; at < x_TD.length; at++) {
-      const id = ids[Math.floor(at / D)], embedding = id === PADDING ? 0 : Math.fround(table_VD[id * D + (at % D)] * this.scale);
-      x_TD[at] = embedding + positions_TD[at % positions_TD.length]; // in a step, one position for all
+    for (const [t, id] of ids.entries()) {
+      const row_D = rowOfMatrix(table_VD, id, D), scale = id === PADDING ? 0 : this.scale;
+      for (let i = 0, at = t * D; i < D; i++, at++) x_TD[at] = Math.fround(row_D[i] * scale) + positions_TD[at % positions_TD.length]; // in a step, one position for all
     }
-    return x_TD;
+    return this.norms[side]?.forward(x_TD, x_TD) ?? x_TD;
   }
 
   /**
    * Return the encodings of `length` positions from `start`, [length, D], as edits move and scale
    * them. They are learned, or follow §3.5: PE(pos, 2i) = sin(pos / 10000^(2i/D)), and
-   * PE(pos, 2i+1) is the cosine of that angle. Throws a RangeError if edits move a position out of
-   * a learned table.
+   * PE(pos, 2i+1) is the cosine of that angle; or there are none, as in T5. Throws a RangeError if edits change what
+   * is not there, or move a position out of a learned table.
    * @param {"source" | "target"} side @param {Edits} edits
    */
   positions(side, start, length, edits = NO_EDITS) {
     const { weights, config } = this.network, D = config.d_model, { scale, stretch, shift, order } = edits[`${side}Positions`];
     const learned = weights[`embeddings.${side}_positions.weight`], found_TD = new Float32Array(length * D);
+    if (config.position_table === "none") {
+      const isChanged = scale !== 1 || stretch !== 1 || shift !== 0 || order.length > 0;
+      if (isChanged) throw new RangeError("this network adds no positions to its embeddings: none can be changed");
+      return found_TD;
+    }
     for (let t = 0; t < length; t++) {
       const pos = stretch * (order[start + t] ?? start + t) + shift, last = learned?.length / D - 1;
       if (learned && !(pos >= 0 && pos <= last))
         throw new RangeError(`position ${pos} was never learned: this model's table holds 0 to ${last}, so shift or stretch by less`);
       for (let i = 0; i < D; i++) {
-        const angle = pos * this.rates[i >> 1], encoding = learned ? learned[pos * D + i] : i % 2 ? Math.cos(angle) : Math.sin(angle);
+        const angle = (pos + this.first) * this.rates[i >> 1], encoding = learned ? learned[pos * D + i] : i % 2 ? Math.cos(angle) : Math.sin(angle);
         found_TD[t * D + i] = scale * Math.fround(encoding);
       }
     }
@@ -137,12 +149,12 @@ class MultiHeadAttention {
     this.heap = network.heap;
     this.kind = kind;
     this.layer = layer;
-    this.D = network.config.d_model;
-    this.H = network.config.num_heads;
+    this.H = headsOf(network.config, kind);
     this.query = new Linear(network, `${name}.query`);
     this.key = new Linear(network, `${name}.key`);
     this.value = new Linear(network, `${name}.value`);
     this.output = new Linear(network, `${name}.output`);
+    this.D = this.query.shape[0]; // H · E: the width of all heads, in most networks d_model
   }
 
   /** Reserve memory for the keys and values of K tokens. @returns {KeysValues} */
@@ -152,8 +164,8 @@ class MultiHeadAttention {
   }
 
   /** Project memory [S, D] to keys and values and append them to `to`. @param {Float32Array} x_SD */
-  keysValues(x_SD, to = this.room(x_SD.length / this.D)) {
-    const { D } = this, S = x_SD.length / D, v_SD = this.value.forward(x_SD);
+  keysValues(x_SD, to = this.room(x_SD.length / this.key.shape[1])) {
+    const { D } = this, S = x_SD.length / this.key.shape[1], v_SD = this.value.forward(x_SD);
     this.key.forward(x_SD, to.keys.subarray(to.K * D, (to.K + S) * D));
     for (let s = 0; s < S; s++) for (let i = 0; i < D; i++) to.values[i * to.step + to.K + s] = v_SD[s * D + i];
     to.K += S;
@@ -166,12 +178,14 @@ class MultiHeadAttention {
    */
   attend(x_QD, memory, mask, edits, capture) {
     const { D, H, heap } = this, { K, step, keys, values } = memory;
-    const Q = x_QD.length / D, E = D / H, K4 = 4 * Math.ceil(K / 4), own = editsAt(edits, this.kind, this.layer);
-    const q_QD = this.query.forward(x_QD), z_QD = heap.take(Q * D), weights_QK = heap.take(Q * K4), root = Math.sqrt(E);
+    const q_QD = this.query.forward(x_QD), Q = q_QD.length / D, E = D / H, K4 = 4 * Math.ceil(K / 4);
+    const z_QD = heap.take(Q * D), weights_QK = heap.take(Q * K4), root = this.network.config.scale_scores ? Math.sqrt(E) : 1;
+    const own = editsAt(edits, this.kind, this.layer), bias = this.kind === "cross" ? null : this.network.scoreBias[this.kind];
     for (let i = 0; i < q_QD.length; i++) q_QD[i] /= root; // 1. scale
     for (let h = 0; h < H; h++) {
       const q = q_QD.subarray(h * E), k = keys.subarray(h * E), v = values.subarray(h * E * step), z = z_QD.subarray(h * E);
       heap.product({ x: q, xStep: D, w: k, wStep: D, out: weights_QK, outStep: K4, rows: Q, inner: E, outer: K }); // 2. QKᵀ
+      for (let row = 0; bias && row < Q; row++) bias.add(weights_QK.subarray(row * K4, (row + 1) * K4), mask.columns(row), mask.position(row), h);
       if (capture?.scores) this.keep("scores", h, Q, K, weights_QK, capture);
       for (let row = 0; row < Q; row++) this.weigh(weights_QK.subarray(row * K4, (row + 1) * K4), mask, row, h, own);
       if (capture?.weights) this.keep("weights", h, Q, K, weights_QK, capture);
@@ -182,8 +196,8 @@ class MultiHeadAttention {
     for (const h of own?.silent ?? []) for (let at = h * E; at < z_QD.length; at += D) z_QD.fill(0, at, at + E);
     const output_QD = this.output.forward(z_QD);
     for (const h of own?.mean ?? []) {
-      const mean_D = this.network.weights[`means.${this.kind}`].subarray((this.layer * H + h) * D);
-      for (let i = 0; i < output_QD.length; i++) output_QD[i] += mean_D[i % D];
+      const wide = output_QD.length / Q, mean_D = this.network.weights[`means.${this.kind}`].subarray((this.layer * H + h) * wide);
+      for (let i = 0; i < output_QD.length; i++) output_QD[i] += mean_D[i % wide];
     }
     return output_QD;
   }
@@ -201,10 +215,13 @@ class MultiHeadAttention {
 
   /* ‖vWᴼ‖ of each key: the length of its contribution to the output at a weight of 1, [K]; 0 in an ablated head. */
   lengths(head, { K, step, values }, own) {
-    const { D, H, heap } = this, E = D / H, v_KE = heap.take(K * E), out = heap.take(K * D), w = this.output.weight.subarray(head * E);
+    const { D, H, heap } = this, E = D / H, wide = this.output.shape[0], mark = heap.used;
+    const whole = this.output.weight, w = (whole instanceof ByteRows ? whole.unpack(0, heap.take(wide * D)) : whole).subarray(head * E);
+    const v_KE = heap.take(K * E), out = heap.take(K * wide);
     for (let i = 0; i < K * E; i++) v_KE[i] = own?.silent.includes(head) ? 0 : values[(head * E + (i % E)) * step + Math.floor(i / E)];
-    heap.product({ x: v_KE, w, wStep: D, out, rows: K, inner: E, outer: D });
-    return Float64Array.from({ length: K }, (_, k) => Math.hypot(...out.subarray(k * D, (k + 1) * D)));
+    heap.product({ x: v_KE, w, wStep: D, out, rows: K, inner: E, outer: wide });
+    heap.used = mark;
+    return Float64Array.from({ length: K }, (_, k) => Math.hypot(...out.subarray(k * wide, (k + 1) * wide)));
   }
 
   /* Copy one head's numbers, times the keys' `factors_K`, into the maps of this kind, [layer, head, query, key]. */
@@ -216,52 +233,21 @@ class MultiHeadAttention {
   }
 }
 
-/* Activations of the feed-forward layers, in place. */
-const ACTIVATIONS = {
-  relu: (x) => {
-    for (let i = 0; i < x.length; i++) if (x[i] < 0) x[i] = 0;
-  },
-  silu: (x) => {
-    for (let i = 0; i < x.length; i++) x[i] /= 1 + Math.exp(-x[i]);
-  },
-};
-
-/** max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3), or with another activation. */
+/** max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3), or with another activation; a gated one times xV (Shazeer 2020, eq. 6). */
 class FeedForward {
   constructor(network, name) {
-    this.activate = ACTIVATIONS[network.config.activation];
-    if (!this.activate) throw new Error(`This page does not know the activation ${network.config.activation}: export the page again.`);
+    this.activate = activation(network.config.activation);
     this.inner = new Linear(network, `${name}.inner`);
+    this.gate = network.config.gated ? new Linear(network, `${name}.gate`) : null;
     this.outer = new Linear(network, `${name}.outer`);
   }
 
   forward(x) {
     const inner = this.inner.forward(x);
     this.activate(inner);
+    const gate = this.gate?.forward(x);
+    for (let i = 0; gate && i < inner.length; i++) inner[i] *= gate[i];
     return this.outer.forward(inner);
-  }
-}
-
-/** Layer normalisation of each vector [T, D] (Ba et al. 2016): (x − mean) / √(variance + eps) · weight + bias. */
-class LayerNorm {
-  constructor({ heap, weights, config }, name) {
-    this.heap = heap;
-    this.weight = weights[`${name}.weight`];
-    this.bias = weights[`${name}.bias`];
-    this.eps = config.layer_norm_eps;
-  }
-
-  forward(x, out = this.heap.take(x.length)) {
-    const { weight, bias, eps } = this, D = weight.length;
-    for (let at = 0; at < x.length; at += D) {
-      let sum = 0, squares = 0;
-      for (let i = 0; i < D; i++) sum += x[at + i];
-      const mean = sum / D;
-      for (let i = 0; i < D; i++) squares += (x[at + i] - mean) ** 2;
-      const deviation = Math.sqrt(squares / D + eps);
-      for (let i = 0; i < D; i++) out[at + i] = ((x[at + i] - mean) / deviation) * weight[i] + bias[i];
-    }
-    return out;
   }
 }
 
@@ -271,7 +257,7 @@ class Layer {
     this.heap = network.heap;
     this.normFirst = network.config.norm_first;
     this.feedForward = new FeedForward(network, `${name}.feed_forward`);
-    this.norms = Array.from({ length: norms }, (_, i) => new LayerNorm(network, `${name}.norm${i + 1}`));
+    this.norms = Array.from({ length: norms }, (_, i) => new Norm(network, `${name}.norm${i + 1}`));
   }
 
   /** x becomes LayerNorm(x + Sublayer(x)) (§3.1); with `norm_first`, x + Sublayer(LayerNorm(x)). */
@@ -338,15 +324,16 @@ export class Transformer {
     this.shapes = {};
     for (const [name, tensor] of Object.entries(tensors)) {
       this.shapes[name] = tensor.shape;
-      this.weights[name] = heap.take(tensor.values.length);
-      unpackTensor(tensor, this.weights[name]);
+      this.weights[name] = weightsOn(heap, name, tensor);
     }
-    const norm = (name) => (config.final_norm ? new LayerNorm(this, name) : { forward: (x) => x });
+    const norm = (name, more = {}) => (config.final_norm ? new Norm(this, name, more) : { forward: (x) => x });
+    const bias = (side) => (config.relative_buckets ? new ScoreBias(this, side) : null);
+    this.scoreBias = { encoder: bias("encoder"), decoder: bias("decoder") };
     this.embeddings = new Embeddings(this);
     this.encoder = Array.from({ length: config.num_encoder_layers }, (_, i) => new EncoderLayer(this, i));
     this.encoderNorm = norm("encoder_norm");
     this.decoder = Array.from({ length: config.num_decoder_layers }, (_, i) => new DecoderLayer(this, i));
-    this.decoderNorm = norm("decoder_norm");
+    this.decoderNorm = norm("decoder_norm", { factor: config.scale_output ? config.d_model ** -0.5 : 1 });
     this.row = new Float64Array(config.max_length); // scores of a query
     this.stateEdits = new StateEdits(this);
     this.empty = heap.used;
@@ -442,11 +429,30 @@ export class Transformer {
   }
 }
 
+/* Whether a tensor stays bytes: the matrices of layers and the tables of tokens, which are nearly all weights. */
+const staysBytes = (name, kind) => kind === "i8" && /^(?:encoder|decoder)\.|_table\.|classifier/.test(name);
+
+/* A tensor's numbers on the heap. @returns {Float32Array | ByteRows} */
+function weightsOn(heap, name, tensor) {
+  const { kind, shape, values } = tensor;
+  if (!staysBytes(name, kind)) {
+    const numbers = heap.take(values.length);
+    unpackTensor(tensor, numbers);
+    return numbers;
+  }
+  const bytes = heap.takeBytes(values.length), scales = unpackScales(tensor, heap.take(shape[0]));
+  bytes.set(/** @type {Int8Array} */ (values));
+  return new ByteRows(bytes, scales);
+}
+
 /** Unpack weights (see `readWeights`) into a network; `plain` computes without WebAssembly. @returns {Promise<Transformer>} */
 export async function makeNetwork(stored, { plain = false } = {}) {
-  const { d_model: D, dim_feedforward: F, target_vocab_size: V, max_length: M, num_decoder_layers: L } = stored.config;
-  const weights = Object.values(stored.tensors).reduce((count, { values }) => count + values.length + 4, 0);
+  const { target_vocab_size: V, max_length, num_decoder_layers: L } = stored.config, M = Math.min(max_length, MOST_TOKENS);
+  const tensors = Object.entries(stored.tensors);
+  const weights = tensors.reduce((count, [name, { kind, values, shape }]) => count + 8 + (staysBytes(name, kind) ? values.length / 4 + shape[0] : values.length), 0);
+  const widest = (part) => Math.max(...tensors.filter(([name]) => name.endsWith(part)).map(([, { shape }]) => shape[0]));
+  const [F, D] = [2 * widest(".inner.weight"), Math.max(widest(".query.weight"), stored.config.d_model)]; // a gated layer has two
   const pass = M * (V + F + M + 12 * D), memories = 2 * L * D * M * (2 + MOST_BEAMS);
   const step = MOST_BEAMS * (2 * V + F + MOST_BEAMS * M + 12 * D);
-  return new Transformer(stored, await makeHeap(weights + pass + memories + step + 1024, plain));
+  return new Transformer(stored, await makeHeap(weights + pass + memories + step + MOST_UNPACKED, plain));
 }

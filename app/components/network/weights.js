@@ -2,11 +2,14 @@
 //
 // uint32 header length | header {about, config, tokenizer (of the target), source_tokenizer (if it is another), function_words, means, lens, tensors} | tensors, each at a multiple of 16 bytes
 
-const CONFIG_KEYS = [
+import { ByteRows } from "./product.js";
+
+export const CONFIG_KEYS = [
   "source_vocab_size", "target_vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers",
   "dim_feedforward", "dropout", "attention_dropout", "norm_first", "layer_norm_eps", "qkv_bias", "mask_score",
   "learned_positions", "max_length", "share_embeddings", "tie_classifier", "scale_embeddings", "final_norm",
-  "activation", "tied_bias",
+  "activation", "tied_bias", "gated", "norm", "embedding_norm", "linear_bias", "scale_scores", "head_size", "decoder_heads",
+  "decoder_feedforward", "position_table", "relative_buckets", "relative_distance", "scale_output",
 ];
 
 const STORED = { f16: Uint16Array, f32: Float32Array, i8: Int8Array };
@@ -20,7 +23,7 @@ const STORED = { f16: Uint16Array, f32: Float32Array, i8: Int8Array };
 /**
  * Parse a weights file. The tensors are views of its bytes. Throws an Error of one line for a file that it cannot read.
  * @param {Uint8Array} bytes
- * @returns {{about: any, config: any, tokenizer: any, source_tokenizer?: any, means: any, lens: LensFacts | null, function_words: string[], tensors: Record<string, StoredTensor>}}
+ * @returns {{about: any, config: any, tokenizer: any, source_tokenizer?: any, means: any, lens: LensFacts | null, imported?: Imported | null, function_words: string[], tensors: Record<string, StoredTensor>}}
  */
 export function readWeights(bytes) {
   if (bytes.byteOffset % 4) bytes = bytes.slice(); // views of 2 and 4 bytes need aligned memory
@@ -45,14 +48,17 @@ export function readWeights(bytes) {
   return { ...header, tensors };
 }
 
+/** The scales of a matrix of bytes. @param {Pick<StoredTensor, "scales">} tensor @param {Float32Array} to */
+export function unpackScales({ scales }, to) {
+  widen(scales, to);
+  return to;
+}
+
 /** Write a stored tensor's numbers into `to`, exactly. @param {StoredTensor} tensor @param {Float32Array} to */
 export function unpackTensor({ kind, shape, values, scales }, to) {
   if (kind === "f32") to.set(values);
   if (kind === "f16") widen(/** @type {Uint16Array} */ (values), to);
-  if (kind !== "i8") return;
-  const row = values.length / shape[0], scale = new Float32Array(shape[0]);
-  widen(scales, scale);
-  for (let i = 0; i < values.length; i++) to[i] = values[i] * scale[Math.floor(i / row)];
+  if (kind === "i8") new ByteRows(/** @type {Int8Array} */ (values), unpackScales({ scales }, new Float32Array(shape[0]))).unpack(0, to);
 }
 
 /*

@@ -110,7 +110,7 @@ export class WordTokenizer extends Tokenizer {
     const normal = normalise(text);
     return this.splitter.split(normal).map(({ text: word, start }) => {
       const key = this.keyOf(word), known = this.ids.get(key) ?? UNK, id = known < UNK ? UNK : known; // a typed <eos> is text
-      return { token: token(id, this.pieces[id], id === UNK ? word : key, true, { unknown: id === UNK }), start: [...normal.slice(0, start)].length };
+      return { token: token(id, this.pieces[id], id === UNK ? word : key, true, { unknown: id === UNK }), start: Array.from(normal.slice(0, start)).length };
     });
   }
 

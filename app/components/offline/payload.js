@@ -18,12 +18,12 @@ const forKinds = (valueOf) =>
  * as bits, and all other numbers as float32.
  * @param {PassRecord} record
  * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
- *   whatIf?: WhatIf | null, before?: PassRecord | null, checked?: "here" | "pending", hasLens?: boolean}} shown  offered: quantities that can be requested besides the
+ *   whatIf?: WhatIf | null, before?: PassRecord | null, checked?: "here" | "pending", hasLens?: boolean, imported?: Imported | null, isLarge?: boolean}} shown  offered: quantities that can be requested besides the
  *   weights; quantities: those to send along; before: of an edited pass, the one without edits; checked: "pending" if the checks follow as an answer
  * @returns {Payload}
  * @throws {RangeError} for a map that is not finite or outside 0..1, or a quantity that is not finite
  */
-export function payloadOf(record, { view, offered, quantities = {}, whatIf = null, before = null, checked = "here", hasLens = false }) {
+export function payloadOf(record, { view, offered, quantities = {}, whatIf = null, before = null, checked = "here", hasLens = false, imported = null, isLarge = false }) {
   for (const kind of KINDS_OF_MAPS) {
     if (!record[kind].every((weight) => weight >= 0 && weight <= 1 + 1e-4)) throw new RangeError(`the ${kind} maps contain a value outside 0..1`);
   }
@@ -53,7 +53,9 @@ export function payloadOf(record, { view, offered, quantities = {}, whatIf = nul
     offered: ["weights", ...offered],
     what_if: whatIf,
     together: null,
-    ...(hasLens ? { lens_offer: { unasked: true } } : {}),
+    imported,
+    ...(hasLens ? { lens_offer: { unasked: !isLarge } } : {}),
+    ...(isLarge ? { effects_if_asked: true } : {}),
     ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, bytesOf(unmaskedNumbers(record[kind], masks[kind]))])),
     ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`${kind}_mask`, packBits(masks[kind])])),
     ...Object.fromEntries(before ? KINDS_OF_MAPS.map((kind) => [`looked_at_${kind}`, lookedAt([before, record], kind)]) : []),

@@ -1,13 +1,24 @@
-// Takes a network's weights out of the page, where a script element holds them as text: deflated and in base64.
+// Takes a network's weights out of the page, where a script element holds them as text: deflated, and five letters for four bytes.
 
-/** @param {string} text base64 @returns {Uint8Array<ArrayBuffer>} @throws for text that is not base64 */
-function decode64(text) {
-  const array = /** @type {any} */ (Uint8Array); // TypeScript's types lack the newer fromBase64
-  if (array.fromBase64) return array.fromBase64(text);
-  const characters = atob(text);
-  const bytes = new Uint8Array(characters.length);
-  for (let at = 0; at < bytes.length; at++) bytes[at] = characters.charCodeAt(at);
-  return bytes;
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_:{|}~"; // of base 85, as in export/weights.py
+
+/** @param {string} text  blocks of five digits, the highest first, after the number of bytes left out at the end @returns {Uint8Array<ArrayBuffer>} */
+function decode85(text) {
+  const letters = new TextEncoder().encode(text), valueOf = new Uint8Array(256).fill(255);
+  for (let digit = 0; digit < DIGITS.length; digit++) valueOf[DIGITS.charCodeAt(digit)] = digit;
+  const blocks = (letters.length - 1) / 5, words = new DataView(new ArrayBuffer(4 * Math.ceil(blocks)));
+  let worst = 0;
+  for (let block = 0, at = 1; block < blocks; block++) {
+    let number = 0;
+    for (const end = at + 5; at < end; at++) {
+      const digit = valueOf[letters[at]];
+      worst = Math.max(worst, digit);
+      number = number * 85 + digit;
+    }
+    words.setUint32(4 * block, number);
+  }
+  if (worst >= DIGITS.length || !Number.isInteger(blocks)) throw new RangeError("not digits of base 85");
+  return new Uint8Array(words.buffer, 0, words.byteLength - Number(text[0]));
 }
 
 const inflated = (deflated) => new Response(deflated.stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
@@ -43,7 +54,7 @@ async function deflatedWeights(direction) {
   const text = node?.textContent.trim() ?? "";
   node?.remove();
   try {
-    return new Blob([decode64(text)]);
+    return new Blob([decode85(text)]);
   } catch {
     return damaged();
   }

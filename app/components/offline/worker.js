@@ -17,7 +17,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf
 
 /*
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
- *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config, simd: whether products run as WebAssembly};
+ *   open {direction, weights: ArrayBuffer, sha256, plain?} or {direction, stored: as `readWeights` returns} → {about, config, simd: whether products run as WebAssembly};
  *     refuses weights with another SHA-256; plain: without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}
@@ -44,6 +44,9 @@ const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, i
 /* Records kept, so that the unedited pass need not run again when an edit changes. */
 const MOST_RECORDS = 4;
 
+/* Weights of a network: the effects of a larger one's heads and its states take long, so they are computed only if somebody asks. */
+const MOST_UNASKED = 20e6;
+
 const networks = new Map();
 const records = new Map();
 /* By record: the function that makes its checks. They wait until the maps are painted. */
@@ -53,19 +56,23 @@ let shown = null;
 /* The quantity that the explorer wants, for later sentences too. */
 let wanted = "weights";
 
-async function open({ direction, weights, sha256: expected, plain = false }) {
+async function open({ direction, weights, sha256: expected, plain = false, stored: given = null }) {
+  const stored = given ?? (await checkedWeights(weights, expected));
+  const { about, config } = stored;
+  // Records of rounded weights must not pass for those of the checkpoint.
+  if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: expected });
+  const network = await makeNetwork(stored, { plain });
+  networks.set(direction, { network, means: stored.means, lens: stored.lens, imported: stored.imported ?? null, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
+  return { about, config, simd: network.heap.kernel !== null };
+}
+
+async function checkedWeights(weights, expected) {
   const found = await sha256(new Uint8Array(weights));
   if (found !== expected) {
     const sums = `SHA-256 ${found.slice(0, 8)}\u2026 instead of ${expected.slice(0, 8)}\u2026`;
     throw new InputError(`The weights in this file are damaged (${sums}): copy or download the file again.`);
   }
-  const stored = readWeights(new Uint8Array(weights));
-  const { about, config } = stored;
-  // Records of rounded weights must not pass for those of the checkpoint.
-  if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
-  const network = await makeNetwork(stored, { plain });
-  networks.set(direction, { network, means: stored.means, lens: stored.lens, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
-  return { about, config, simd: network.heap.kernel !== null };
+  return readWeights(new Uint8Array(weights));
 }
 
 function edited({ edits, command }) {
@@ -90,7 +97,7 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
 }
 
 async function show({ direction, text, target, beam, edits: written, view, request = null }) {
-  const { network, means, lens, tokenizers } = networks.get(direction);
+  const { network, means, lens, imported, tokenizers } = networks.get(direction);
   const before = await recordOf(direction, text, { beam, target });
   const problems = [];
   const fitting = fitEdits(parseEdits(written, problems), network.config, before.source.length);
@@ -121,7 +128,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const checked = unchecked.has(after) ? "pending" : "here";
-  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked, hasLens: lens !== null }));
+  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked, hasLens: lens !== null, imported, isLarge: network.about.parameters > MOST_UNASKED }));
   shown = next;
   return { payload, translation: before.translation };
 }

@@ -311,8 +311,8 @@ def _score_words(inside: InsideHead) -> str:
             f"This network does not divide the dot product by √d_k.{bias} The chosen key is bold."
         )
     return (
-        f"Every key's dot product is divided by √d_k; the result is the score.{bias} The chosen key "
-        f"is bold. Here √{E} = {short(math.sqrt(E))}. The code scales q before the product, "
+        f"Every key's dot product is divided by √d_k; the result is the score.{bias} The chosen "
+        f"key is bold. Here √{E} = {short(math.sqrt(E))}. The code scales q before the product, "
         "which gives the same score."
     )
 

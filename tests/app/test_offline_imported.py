@@ -1,0 +1,211 @@
+"""Imported networks in the offline page: words, searches and maps equal Python's, one as a file."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from playwright.sync_api import BrowserContext, Page, expect
+
+from app.components.assets import joined
+from app.export import offline, site
+from app.export.rounding import rounded_checkpoint
+from app.export.weights import as_text, pack, tokenizer_of_page
+from core.checkpoint.folder import save
+from core.config import ModelConfig
+from core.foreign.family import NEVER
+from core.model.build import build
+from core.text.pieces import PieceTokenizer
+from core.text.tokenizer import BOS, PAD, Tokenizer
+from core.text.words import WordTokenizer
+from core.translator import Translator
+from tests.app.conftest import opened_offline
+from tests.app.foreign_models import IMPORTED, SENTENCES
+from tests.app.test_offline_page import part, unpacked
+from tests.offline_equality import NETWORK, OfflineNetwork, compare
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "friendshipkim": {},
+    "tutorial": {"num_decoder_layers": 3},
+    "hyunwoongko": {
+        "mask_score": -10_000.0,
+        "layer_norm_eps": 1e-12,
+        "scale_embeddings": False,
+        "final_norm": False,
+    },
+    "marian": {"activation": "silu", "final_norm": False},
+    "pegasus": {"norm_first": True},
+}
+TIED = {"share_embeddings": True, "tie_classifier": True, "tied_bias": True}
+PIECES = ("marian", "pegasus")
+LINES = (
+    "Don't, he's: (e.g. foo@bar.com) and https://a.org/b?c=d, www.x.de/y!",
+    'He said: "We\'ll pay $5.50/kg, i.e. 3km…" z.B. d.h. usw. :-) ;-( xD',
+    "Ich hab's gesehen, 10°C. U.S.A. a.m. 10 a.m. Ph.D. o.Ä. 's 'tis y'all",
+    "‘a’ “b” „c“ «d» x--y x-y C++ #t @u 日本 語 🙂 <eos> &amp; 1.000,5 m² (U.S.)! : ) ...",
+)
+
+
+def tokenizer(family: str, language: str) -> Tokenizer:
+    """Return a vocabulary as the family has it, of a few words or pieces."""
+    if family not in PIECES:
+        return WordTokenizer.train(SENTENCES[language], language, 1, family == "hyunwoongko")
+    letters = sorted(set("".join(SENTENCES["de"] + SENTENCES["fr"])) - {" "})
+    words = [f"▁{word}" for text in SENTENCES[language] for word in text.split()]
+    pieces = list(dict.fromkeys([*letters, "▁", *words]))
+    scores = [-3.0 - len(piece) / 2 - at / 100 for at, piece in enumerate(pieces)]
+    return PieceTokenizer(pieces, scores)
+
+
+def write(folder: Path, family: str, target: str = "en") -> Path:
+    """Save a random network whose hypotheses differ, with weights that float16 holds."""
+    tokenizers = tokenizer(family, "de"), tokenizer(family, target)
+    joint = family in PIECES
+    if joint:
+        tokenizers = tokenizers[0], tokenizers[0]
+    sizes: dict[str, Any] = {
+        "d_model": 16, "num_heads": 2, "num_encoder_layers": 2, "num_decoder_layers": 2,
+        "dim_feedforward": 24, "max_length": 40,
+    }  # fmt: skip
+    config = ModelConfig(
+        source_vocab_size=tokenizers[0].size,
+        target_vocab_size=tokenizers[1].size,
+        **sizes | (TIED if joint else {}) | FAMILIES[family],
+    )
+    torch.manual_seed(len(family))
+    network = build("scratch", config).eval()
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            scale = 0.6 if parameter.dim() == 1 else 2 * parameter.shape[-1] ** -0.5
+            parameter.add_(torch.randn_like(parameter) * scale)
+            if name.endswith("tied_bias"):
+                parameter[PAD], parameter[BOS] = NEVER, 9.0  # likely, but no search writes <bos>
+            parameter.copy_(parameter.half())
+    imported = {"imported": IMPORTED | {"family": family}}
+    save(folder, network, "scratch", ("de", target), tokenizers, imported, {})
+    return folder
+
+
+def sentences(count: int) -> list[str]:
+    """Return random sentences of known and unknown words."""
+    draw = random.Random(1)
+    words = [word for text in SENTENCES["de"] for word in text.split()]
+    words += ["Katze", "(z.B.", "Hunde,", "»Buch«", "☃", "geht's", "Ärger", "ﬁn"]
+    return [" ".join(draw.choices(words, k=draw.randrange(1, 9))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    place = tmp_path_factory.mktemp("imported")
+    yield {family: write(place / f"{family}-de-en", family) for family in FAMILIES}
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_translates_as_in_python(computing_page: Page, folders, family, int8):
+    with rounded_checkpoint(folders[family], int8) as folder:
+        translator = Translator.load(folder, device="cpu")
+        page = OfflineNetwork(computing_page, folders[family], int8)
+        report = compare(translator, page, sentences(6 if int8 else 20), beam=4)
+        found = page.inspect("Der Mann liest .", beam=4)
+        scores = {round(one["score"], 3) for one in found["hypotheses"]}
+    assert report.passed and not report.different, report
+    assert len(scores) > 1
+    assert all(check["passed"] for check in found["checks"])
+
+
+WORDS = f"""(json) => {{
+    {joined(NETWORK / "tokenizers.js")}
+    const {{ stored, lines, ids }} = JSON.parse(json);
+    const {{ target: words }} = tokenizersOf({{ tokenizer: stored }});
+    const fields = (t) => [t.id, t.piece, t.text, t.starts_word, t.special, t.unknown];
+    const all = (line) => words.placed(line).map((one) => [...fields(one.token), one.start]);
+    const placed = lines.map(all);
+    return JSON.stringify([placed, ids.map((one) => words.decode(one))]);
+}}"""
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_words_are_split_and_joined_as_in_python(computing_page: Page, language, lower):
+    """Lines are made of spaCy's own exceptions, affixes and numbers, in any order."""
+    draw = random.Random(lower)
+    exceptions = [word for word in spacy.blank(language).tokenizer.rules if word.strip()]
+    affixes = [*"()[]{}\"'“”„’.,:;!?-–…/%$€°+*&#_<>~|19", "km", "..", "--", "n't", "'s", "@", "語"]
+    lines = [
+        "".join(draw.choices([*exceptions, *affixes, *[" "] * 400], k=draw.randrange(1, 14)))
+        for _ in range(300)
+    ] + list(LINES)
+    words = WordTokenizer.train(lines[::2] + list(LINES), language, 1, lower)
+    ids = [draw.choices(range(words.size), k=draw.randrange(12)) for _ in range(300)]
+    stored = tokenizer_of_page(words.to_json())
+    asked = json.dumps({"stored": stored, "lines": lines, "ids": ids})
+    placed, texts = json.loads(computing_page.evaluate(WORDS, asked))
+    for line, found in zip(lines, placed, strict=True):
+        assert found == [[*astuple(token), at] for token, at in words.placed(line)], line
+    assert texts == [words.decode(one) for one in ids]
+
+
+def test_what_the_page_cannot_run_is_refused_in_one_line(tmp_path, folders):
+    french = WordTokenizer.train(SENTENCES["fr"], "fr", 1)
+    with pytest.raises(ValueError, match="the page splits words of de and en only, not of fr"):
+        tokenizer_of_page(french.to_json())
+    config = ModelConfig(
+        source_vocab_size=french.size, target_vocab_size=french.size, d_model=8, num_heads=4,
+        decoder_heads=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=8,
+    )  # fmt: skip
+    unequal = tmp_path / "unequal-de-en"
+    save(unequal, build("scratch", config), "scratch", ("de", "en"), (french, french), {}, {})
+    with pytest.raises(ValueError, match="4 heads in the encoder, but 2 in the decoder"):
+        pack(unequal)
+
+
+def test_a_page_above_the_limit_is_refused_with_its_size(folders, monkeypatch):
+    monkeypatch.setattr(offline, "LIMIT", 9_000)
+    folder = folders["marian"]
+    with pytest.raises(ValueError, match=r"million weights make a page of about .* MB.*INT8=1"):
+        offline.read_networks([folder], int8=False)
+    with pytest.raises(ValueError, match="give one direction, or save a record as a page"):
+        offline.read_networks([folder, folder], int8=True)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 5_000])
+def test_weights_as_text_are_those_of_pythons_base_85(length):
+    content = np.random.default_rng(length).bytes(length)
+    text = as_text(content)
+    assert unpacked(text) == content
+    assert "<" not in text and text.isascii()
+
+
+def test_an_imported_folder_becomes_a_page_and_a_site(
+    offline_context: BrowserContext, tmp_path, capsys
+):
+    """As both READMEs say; its languages are named by their codes, its author by the folder."""
+    folder = write(tmp_path / "opus-de-fr", "marian", "fr")
+    given = ["--checkpoint", str(folder), "--int8", "--out"]
+    offline.run(offline.parser().parse_args([*given, str(tmp_path / "opus.html")]))
+    site.run(site.parser().parse_args([*given, str(tmp_path / "site")]))
+    assert "opus-de-fr" in capsys.readouterr().out
+    credit = "Imported from opus-mt-ar-en (marian). Author: Language Group <b>X</b>. Licence: CC-BY"
+    address = (tmp_path / "opus.html").as_uri() + "#source=Der+Mann+liest+.&beam=4"
+    with opened_offline(offline_context, address) as page:
+        expect(page.locator(".explorer[data-painted]")).to_be_visible()
+        expect(part(page, "about")).to_contain_text(credit)
+        expect(part(page, "about")).to_contain_text("German → French")
+        with rounded_checkpoint(folder) as rounded:
+            own = Translator.load(rounded, device="cpu").inspect("Der Mann liest .", beam=4)
+        expect(part(page, "translation")).to_have_text(own.translation)
+        listed = page.locator(".explorer [data-part=checks]")
+        expect(listed).to_contain_text("Language Group <b>X</b>")
+        row = page.locator(".explorer .sentences, .explorer").first
+        expect(row).to_contain_text("French")
+    index = (tmp_path / "site/index.html").read_text(encoding="utf-8")
+    assert "German → French" in index and "headlight-de-fr.html" in index
