@@ -46,14 +46,14 @@ export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) 
 
 /**
  * Return the finished hypotheses, best first: one if greedy, else up to `beam`; `alpha` is the length penalty. Each begins with
- * the ids `forced`, whatever their probability.
+ * the `forced` ids, whatever their probability.
  * @param {number[]} source ids with <eos> @param {any} [memory] the encoded source, if there is one @returns {Hypothesis[]}
  */
 export function search(network, source, { beam, alpha = 1, edits, forced = [] }, memory = undefined) {
   const limit = lengthLimit(source.length, network.config.max_length);
   network.free(memory);
   const cache = network.start(memory ?? network.encode(source, edits), beam, limit);
-  return beam === 1 ? [greedy(network, cache, limit, edits, forced)] : beamSearch(network, cache, limit, { beam, alpha, edits, forced });
+  return beam === 1 ? [greedy(network, cache, limit, { edits, forced })] : beamSearch(network, cache, limit, { beam, alpha, edits, forced });
 }
 
 const START = { ids: [], logProbs: [], logProb: 0 };
@@ -61,15 +61,15 @@ const START = { ids: [], logProbs: [], logProb: 0 };
 const extended = ({ ids, logProbs, logProb }, id, own) =>
   ({ ids: [...ids, id], logProbs: [...logProbs, own], logProb: logProb + own });
 
-/* The one continuation of a step at which an id is forced. @param {Float32Array} logits of the first row */
-const forcedTo = (id, logits) => [{ id, logProb: logProbability(logits[id], logTotal(logits)) }];
+/* The log-probability of a forced id in a row of logits, as the only continuation. */
+const only = (logits, id) => [{ id, logProb: logProbability(logits[id], logTotal(logits)) }];
 
 /* Take the most likely token at each step, after the forced ones, until <eos> or the length limit. */
-function greedy(network, cache, limit, edits, forced) {
+function greedy(network, cache, limit, { edits, forced }) {
   let written = START;
   for (let token = BOS; token !== EOS && written.ids.length < limit; token = written.ids.at(-1)) {
-    const logits = network.step([token], [0], cache, edits), wanted = forced[written.ids.length];
-    const [{ id, logProb }] = wanted === undefined ? topLogProbs(logits, 1, NEVER_WRITTEN) : forcedTo(wanted, logits);
+    const logits = network.step([token], [0], cache, edits), step = written.ids.length;
+    const [{ id, logProb }] = step < forced.length ? only(logits, forced[step]) : topLogProbs(logits, 1, NEVER_WRITTEN);
     written = extended(written, id, logProb);
   }
   return { ...written, score: written.logProb };
@@ -101,11 +101,11 @@ function beamSearch(network, cache, limit, { beam, alpha, edits, forced }) {
  * The best continuations, 2K for a beam of K and at least 5: at most K of them end with <eos>, so
  * at least K can continue. Ties keep their order.
  */
-function bestCandidates(open, logits, beam, wanted) {
+function bestCandidates(open, logits, beam, forced = null) {
   const V = logits.length / open.length, count = Math.max(2 * beam, 5);
   const candidates = open.flatMap(({ logProb }, row) => {
-    const ofRow = logits.subarray(row * V, (row + 1) * V);
-    const best = wanted === undefined ? topLogProbs(ofRow, count, NEVER_WRITTEN) : forcedTo(wanted, ofRow);
+    const own_V = logits.subarray(row * V, (row + 1) * V);
+    const best = forced === null ? topLogProbs(own_V, count, NEVER_WRITTEN) : only(own_V, forced);
     return best.map(({ id, logProb: own }) => ({ row, id, own, total: logProb + own }));
   });
   return candidates.toSorted((a, b) => b.total - a.total).slice(0, count);
