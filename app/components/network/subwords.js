@@ -3,7 +3,7 @@
 export const BOS = 1;
 export const EOS = 2;
 export const UNK = 3;
-export const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
+const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
 export const BOUNDARY = "\u2581"; // marks the space before a word
 export const UNKNOWN = "\u2047"; // shown for <unk> in a translation
 
@@ -63,12 +63,13 @@ export const idsOf = (tokens) => tokens.map(({ id }) => id);
 export class Tokenizer {
   /**
    * @param {{pieces: string[], merges: [number, number][], single_digits?: boolean, first?: number[], forced?: number[],
-   *   languages?: Record<string, number>, controls?: number[]}} tokenizer of a weights file; see Frame in core/text/tokenizer.py
+   *   languages?: Record<string, number>, controls?: number[], prefix?: string}} tokenizer of a weights file; see Frame in core/text/tokenizer.py
    */
-  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [], forced = [], languages = {}, controls = [] }) {
+  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [], forced = [], languages = {}, controls = [], prefix = "" }) {
     this.pieces = pieces;
     this.inFront = inFront;
     this.forced = forced;
+    this.prefix = prefix;
     this.special = new Set([...controls, ...Object.values(languages)]); // other than the four SPECIALS
     this.foldsQuotes = true;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]));
@@ -86,10 +87,11 @@ export class Tokenizer {
   /** The tokens of `encode`, each with its offset in the normalised text, counted in code points. @param {string} text */
   placed(text) {
     const characters = [...normalise(text)];
-    const units = this.units(characters.join("")), added = units.join("").length > characters.join("").length ? 1 : 0;
+    const marked = characters.map((character) => (character === " " ? BOUNDARY : character)).join("");
+    const added = marked && !marked.startsWith(BOUNDARY) ? 1 : 0;
     const placed = [];
     let at = 0;
-    for (const word of units) {
+    for (const [word] of (BOUNDARY.repeat(added) + marked).matchAll(this.words)) {
       for (const { id, from, to } of this.merged(this.symbols(word, at))) // the added mark shares the first character's place
         placed.push({
           token: this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added),
@@ -100,12 +102,6 @@ export class Tokenizer {
     return placed;
   }
 
-  /** The parts of a normalised text that are merged independently, with their boundary marks. @param {string} text */
-  units(text) {
-    const marked = text.replaceAll(" ", BOUNDARY), added = marked && !marked.startsWith(BOUNDARY) ? BOUNDARY : "";
-    return (added + marked).match(this.words) ?? [];
-  }
-
   /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens. @param {string} text */
   encodeSource(text) {
     return this.withFirst(this.encode(text));
@@ -113,8 +109,21 @@ export class Tokenizer {
 
   /** Put the `first` ids in front of a source's tokens, if there are any. @param {RecordToken[]} tokens */
   withFirst(tokens) {
-    const first = this.inFront.map((id) => ({ ...this.token(id), starts_word: true, special: true }));
-    return tokens.length ? [...first, ...tokens] : [];
+    return tokens.length ? [...this.specialTokens(this.inFront), ...tokens] : [];
+  }
+
+  /** Put the `forced` ids in front of a target's tokens. @param {RecordToken[]} tokens */
+  withForced(tokens) {
+    return [...this.specialTokens(this.forced), ...tokens];
+  }
+
+  /** A source with the prefix in front, unless it is empty or begins with it. @param {string} text */
+  prefixed(text) {
+    return !normalise(text) || text.startsWith(this.prefix) ? text : this.prefix + text;
+  }
+
+  specialTokens(ids) {
+    return ids.map((id) => ({ ...this.token(id), starts_word: true, special: true }));
   }
 
   /* The ids of a word's characters with their places; consecutive unknown characters form one symbol. */
