@@ -369,7 +369,7 @@
  * @typedef {{width: number, height: number, left: number, plot: number, tops: number[], bottom: number, narrow: boolean,
  *   points: number}} TimelineGeometry
  * @typedef {{key: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
- *   base: HTMLCanvasElement, bytes: Uint8Array | null, run: Run, theme: Theme, given: string, sentence: number,
+ *   base: HTMLCanvasElement, bytes: Uint8Array | null, run: Run, theme: Theme, given: string, start: number, sentence: number,
  *   point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
  *   linkTimer: number, painted: number, explorerGone: () => void, host: Host, destroy?: () => void}} TrainingView
  */
