@@ -34,7 +34,7 @@ function createTraining(parent, key, makeHost = trainingHost) {
     bytes: null,
     run: null,
     theme: null,
-    given: "",
+    given: "", start: 0,
     sentence: 0,
     start: 0,
     point: 0,
