@@ -100,9 +100,10 @@ def measure(
 
 def tokens_of(folder: str, lines: Sequence[str], language: str | None) -> list[list[int]]:
     """Return the ids of each line, without the last, </s>."""
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, MarianTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    kind = MarianTokenizer if Path(folder, "source.spm").exists() else AutoTokenizer
+    tokenizer = kind.from_pretrained(folder, local_files_only=True)
     if language:
         tokenizer.src_lang = language
     return [tokenizer(line)["input_ids"][:-1] for line in lines]

@@ -107,7 +107,8 @@ def trained(folder: Path, name: str, steps: int, **more: Any) -> tuple[Any, list
     from transformers import AutoTokenizer
 
     tokenizer_folders.write(folder, NETWORKS[name][1])
-    made = network(name, sizes_of(folder, name), dropout_rate=0.0, dropout=0.0, **more)
+    more["dropout_rate" if NETWORKS[name][2].endswith("T5") else "dropout"] = 0.0
+    made = network(name, sizes_of(folder, name), **more)
     made.save_pretrained(folder)  # for the tokenizer, which reads the settings
     tokenizer = AutoTokenizer.from_pretrained(folder)
     pairs = [texts for texts, _ in language().pairs(2_000 + 200)]
