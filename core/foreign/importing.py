@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import category
 
 import numpy as np
 
@@ -226,7 +227,15 @@ def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:
     draw = random.Random(1)
     size = vocabulary.tokenizer.size
     texts = [vocabulary.tokenizer.token(id) for id in range(4, size)]
-    texts = [t for t in texts if t.text.isprintable() and not t.special]
+    # transformers drops a mark that follows a character which its map replaces, such as "…".
+    marks = {"Mn", "Mc", "Me"}
+    texts = [
+        t
+        for t in texts
+        if t.text.isprintable()
+        and not t.special
+        and not marks.intersection(map(category, t.text[:1]))
+    ]
     pieces = [(" " if t.starts_word else "") + t.text for t in texts]
     extra = [" 1,234.5", "!", " (", ")", "…", " \u201ex\u201c", "\u00a0", " ☃", " QX"]
     return [

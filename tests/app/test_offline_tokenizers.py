@@ -85,6 +85,47 @@ def test_decoding_and_single_tokens_are_pythons(computing_page, stored, family):
     assert prefixed == list(map(tokenizer.frame.prefixed, texts_))
 
 
+def small(pieces: dict[str, float | None], **more: Any) -> dict[str, Any]:
+    scores = list(pieces.values())
+    return {"kind": "pieces", "vocabulary": [*pieces], "scores": scores, "charsmap": "", **more}
+
+
+def in_bytes(*merges: tuple[str, str]) -> dict[str, Any]:
+    names = [*SPECIALS, *BYTES, *map("".join, merges)]
+    vocabulary = {name: id for id, name in enumerate(names)}
+    return {"kind": "bytes", "vocabulary": vocabulary, "merges": merges}
+
+
+STRANGE = {
+    "an unknown character costs more": (small({"▁": -1, "xy": -8, "z": -8, "yz": -1}), ["xyz"]),
+    "special tokens of unknown letters": (
+        small({"▁": -1, "a": -2, "xyz": None, "qq": None, "zz": None}, controls=[6])
+        | {"languages": {"qq": 7}},
+        ["xyz aqq zz", "xyzxyz"],
+    ),
+    "the same, merged": (
+        small({"▁": -1, "a": -2, "xyz": None}, controls=[6], bpe=True),
+        ["xyz a xyz", "axyz"],
+    ),
+    "parts of English words": (
+        in_bytes(("'", "s"), ("'", "t"), ("'", "r"), ("'r", "e"), ("d", "'"), ("'", "x")),
+        ["it's a dog's isn't we're 's'x d'x", "''s"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STRANGE)
+def test_strange_tokenizers_give_pythons_tokens(computing_page, case):
+    same(computing_page, *STRANGE[case])
+
+
+def test_a_mark_of_byte_order_is_kept(computing_page):
+    values = in_bytes(("a", "b"))
+    ids = [[values["vocabulary"][BYTES[byte]] for byte in "\ufeffa".encode()]]
+    decoded = ask(computing_page, values, "lists.map((ids) => tokenizer.decode(ids))", lists=ids)
+    assert decoded == [load(values).decode(ids[0])] == ["\ufeffa"]
+
+
 @pytest.mark.parametrize("family", ["mbart", "bart"])
 def test_given_lines_have_pythons_words(computing_page, stored, family):
     lines = [*MANY, "„Ein“ «Hund» `` x ''", "Ein@@ Hund &amp; läuft", "__de__ Hund"]

@@ -19,7 +19,18 @@ from core.text import load
 from core.text.splitting import split
 from core.text.tokenizer import BOS, EOS, PAD, UNK, encode_source, normalise
 from tests.app.texts import TEXTS
-from tests.tokenizer_folders import CODES, JOINT, LINES, ROLES, SCRIPTS, model, put, read, write
+from tests.tokenizer_folders import (
+    CODES,
+    JOINT,
+    LINES,
+    ROLES,
+    SCRIPTS,
+    model,
+    pieces,
+    put,
+    read,
+    write,
+)
 
 FAMILIES = (*JOINT, "fsmt")
 MARKS = {"t5": [], "mbart": ["de_DE"], "m2m100": ["__de__"], "nllb": ["deu_Latn"], "bart": ["<s>"]}
@@ -173,9 +184,15 @@ def test_the_task_of_t5_is_read_and_can_be_changed(place):
     assert read(folder, "t5").tokenizer.frame.prefix == "translate German to English: "
     assert read(folder, "t5", languages=("en", "de")).tokenizer.frame.prefix == ""
     assert read(folder, "t5", prefix="summarize: ").tokenizer.frame.prefix == "summarize: "
-    tokenizer = read(folder, "t5").tokenizer
-    names = {tokenizer.piece(id) for id in range(4, tokenizer.size)}
-    assert {"<extra_id_0>", "<extra_id_99>"} <= names
+
+
+def test_the_sentinels_of_t5_have_its_ids(place):
+    """The last one is first: <extra_id_0> is 32,099 of 32,100 in the original."""
+    vocabulary = read(place / "t5", "t5")
+    ids = {vocabulary.tokenizer.piece(n): int(row) for n, row in enumerate(vocabulary.rows)}
+    behind = len(pieces(T5_IDS))
+    assert [ids[f"<extra_id_{n}>"] for n in (99, 98, 0)] == [behind, behind + 1, behind + 99]
+    assert ids[f"<unused_{behind + 100}>"] == behind + 100
 
 
 def library(folder: Path, family: str, **changes: Any) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from core.text import load
 from core.text.charsmap import MAX_BYTES, CharacterMap
-from core.text.pieces import PieceTokenizer
+from core.text.pieces import PieceTokenizer, merges_of
 from core.text.tokenizer import BOS, EOS, UNK, Frame, encode_source, normalise
 
 # Two readings of "abc": the sum of the scores decides, not the length of the pieces.
@@ -77,6 +77,22 @@ def test_a_piece_of_the_other_side_is_looked_up_by_its_text_only():
     (first, x) = tokenizer().encode("x")
     assert (first.piece, x.piece, x.id, x.unknown) == ("▁", "x", VOCABULARY.index("x") + 4, False)
     assert pieces("xx") == ["▁", "<unk>"]
+
+
+@pytest.mark.parametrize("bpe", [False, True])
+def test_unknown_text_is_never_a_special_token(bpe):
+    """Although such a stretch is looked up by its text."""
+    frame = Frame(controls=frozenset([6]), languages={"qq": 7})
+    one = PieceTokenizer(
+        ["▁", "a", "xyz", "qq", "zz"], [-1.0, -2.0, *[None] * 3], bpe=bpe, frame=frame
+    )
+    assert [token.id for token in one.encode("xyz aqq zz")] == [4, UNK, 4, 5, UNK, 4, 8]
+
+
+def test_merges_are_in_the_order_of_their_pieces_then_of_their_parts():
+    """As transformers orders them, so that both join runs of a letter in the same way."""
+    scores = {"aa": -1.0, "a": -4.0, "b": -5.0, "aaa": -3.0, "ab": -2.0}
+    assert merges_of(scores) == [("a", "a"), ("a", "b"), ("aa", "a"), ("a", "aa")]
 
 
 def test_an_unlisted_piece_is_read_as_unknown():

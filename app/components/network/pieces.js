@@ -94,10 +94,10 @@ export class PieceTokenizer extends Tokenizer {
       };
       for (let to = from + 1; to <= Math.min(read.length, from + this.longest); to++) {
         piece += read[to - 1];
-        const own = piece === UNKNOWN_PIECE ? 0 : this.scores.get(piece);
+        const own = this.scores.get(piece);
         if (own === undefined) continue;
         isKnown ||= to === from + 1;
-        offer(to, score + own, piece === UNKNOWN_PIECE);
+        offer(to, score + own, false);
       }
       if (!isKnown) offer(from + 1, score + this.least, true);
     }
