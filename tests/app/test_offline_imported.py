@@ -189,7 +189,7 @@ def test_an_imported_folder_becomes_a_page_and_a_site(
 ):
     """As both READMEs say; its languages are named by their codes, its author by the folder."""
     folder = write(tmp_path / "opus-de-fr", "marian", "fr")
-    given = ["--checkpoint", str(folder), "--int8", "--out"]
+    given = ["--checkpoint", str(folder), "--out"]
     offline.run(offline.parser().parse_args([*given, str(tmp_path / "opus.html")]))
     site.run(site.parser().parse_args([*given, str(tmp_path / "site")]))
     assert "opus-de-fr" in capsys.readouterr().out
@@ -199,7 +199,7 @@ def test_an_imported_folder_becomes_a_page_and_a_site(
         expect(page.locator(".explorer[data-painted]")).to_be_visible()
         expect(part(page, "about")).to_contain_text(credit)
         expect(part(page, "about")).to_contain_text("German → French")
-        with rounded_checkpoint(folder) as rounded:
+        with rounded_checkpoint(folder, int8=False) as rounded:
             own = Translator.load(rounded, device="cpu").inspect("Der Mann liest .", beam=4)
         expect(part(page, "translation")).to_have_text(own.translation)
         listed = page.locator(".explorer [data-part=checks]")
