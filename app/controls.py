@@ -29,7 +29,7 @@ why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
 open_decoder_lens, open_sources, open_score, open_terms, open_knew, why_knew, why_knew_other,
 why_knew_verdict, why_knew_encoder, why_knew_decoder, beside, offer_edit, minimal_pairs,
 minimal_pair_0 …, second_source, second_of_two, two_at_once, first_of_two, second_explorer, two,
-two_title, copied_states, copy_way, copied, pushed_state, pushed,
+full_passes, two_translations, two_title, copied_states, copy_way, copied, pushed_state, pushed,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
 literature_table, literature_undecided, literature_claims, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
@@ -63,7 +63,7 @@ class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_r
 class_preview_1 …, class_link, class_page, class_worksheet, class_ready_ten,
 class_training, class_train_…, class_train_link_…, class_train_worksheet,
 class_ready_forty-five, class_start_ten …, class_link_ten …, class_page_ten …,
-class_worksheet_ten …, class_change_ten …, quiz,
+class_worksheet_ten …, class_change_ten …, quiz, find,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
 Other query parameters: while a plan runs, every page's URL keeps plan (its text, see app/plan.py)

@@ -3,35 +3,44 @@
 python -m core.convert --from FAMILY SOURCE --out DIR [--heads N] [--words FILE FILE]
     [--words-from FILE FILE] [--first TOKEN] [--from-lang CODE] [--to-lang CODE] [--prefix TEXT]
     [--reference FILE.npz] [--author NAME] [--licence NAME] [--json FILE]
+python -m core.convert --check SOURCE [--from FAMILY] [--reference FILE.npz]
 python -m core.convert --from FAMILY --reference-script
 
 FAMILY is friendshipkim, hyunwoongko, tutorial, bentrevett or annotated (a safetensors file of the
 state dict), marian, pegasus, bart, mbart, m2m100, fsmt or t5 (a folder as Hugging Face saves it).
 DIR ends with the direction, as in NAME-de-en. The network is compared with the original if
-transformers is installed or a reference is given; see core/foreign/README.md. No pickle is read.
-These two lines write a .pt file as safetensors:
+transformers is installed or a reference is given; see core/foreign/README.md. --check
+writes nothing, and prints a report to paste into an issue, without paths, names or words of the
+vocabulary. No pickle is read. These two lines write a .pt file as safetensors:
 
 """
 
 import re
 import sys
 from argparse import Namespace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.command import Parser, main, table, whole_number, write_result
 from core.files import printable
 from core.foreign.finding import TO_SAFETENSORS
 
+if TYPE_CHECKING:
+    from core.foreign.family import Options
+
 
 def run(arguments: Namespace) -> None:
-    """Convert, print what was compared and write the JSON; or print the reference script."""
-    from core.foreign.family import Options
+    """Convert, print what was compared and write the JSON; or print a report or the script."""
     from core.foreign.importing import FAMILIES, import_network
     from core.foreign.reference import script
     from core.foreign.refusals import refusal
 
     family = arguments.family
+    if arguments.check and family is None:
+        return _check(arguments)
+    if family is None:
+        raise ValueError(f"a conversion needs --from FAMILY: choose {', '.join(FAMILIES)}")
     if reason := refusal(family):
         raise ValueError(f"--from {printable(family)[:40]} cannot be converted: {reason}")
     if family not in FAMILIES:
@@ -41,6 +50,8 @@ def run(arguments: Namespace) -> None:
     if arguments.reference_script:
         sys.stdout.write(script(family))
         return
+    if arguments.check:
+        return _check(arguments)
     if arguments.source is None or arguments.out is None:
         raise ValueError("a conversion needs SOURCE and --out DIR")
     out = Path(arguments.out)
@@ -50,15 +61,7 @@ def run(arguments: Namespace) -> None:
             f"--out {printable(str(out))} does not end with a direction: call it {out.name}-de-en "
             "for a network from German to English"
         )
-    options = Options(
-        languages=(direction[1], direction[2]),
-        heads=arguments.heads,
-        words=tuple(arguments.words or ()),
-        words_from=tuple(arguments.words_from or ()),
-        first=arguments.first,
-        codes=(arguments.from_lang, arguments.to_lang),
-        prefix=arguments.prefix,
-    )
+    options = _options(arguments, (direction[1], direction[2]))
     result = import_network(
         family,
         arguments.source,
@@ -86,6 +89,34 @@ def run(arguments: Namespace) -> None:
     write_result(arguments.json, report)
 
 
+def _options(arguments: Namespace, languages: tuple[str, str]) -> "Options":
+    from core.foreign.family import Options
+
+    return Options(
+        languages=languages,
+        heads=arguments.heads,
+        words=tuple(arguments.words or ()),
+        words_from=tuple(arguments.words_from or ()),
+        first=arguments.first,
+        codes=(arguments.from_lang, arguments.to_lang),
+        prefix=arguments.prefix,
+    )
+
+
+def _check(arguments: Namespace) -> None:
+    """Print the report of a folder's check; raise ValueError if the network did not pass it."""
+    from core.foreign.report import check_folder
+
+    if arguments.out is not None:
+        raise ValueError("--check writes no folder: leave out --out, or convert without --check")
+    options = _options(arguments, ("de", "en"))  # no comparison depends on the languages' names
+    report = check_folder(arguments.check, arguments.family, options, arguments.reference)
+    sys.stdout.write(f"{report.text}\n")
+    write_result(arguments.json, {k: v for k, v in asdict(report).items() if k != "text"})
+    if not report.passed:
+        raise ValueError("the check did not pass: see the report")
+
+
 def _one_line(text: str) -> str:
     """Reduce an argument to one line of at most 500 characters, for the model card."""
     return printable(text)[:500]
@@ -95,7 +126,8 @@ def parser() -> Parser:
     lines = "\n".join(f"    {line}" for line in TO_SAFETENSORS)
     p = Parser(prog="python -m core.convert", description=f"{__doc__}{lines}")
     p.path("source", "a safetensors file, or a saved folder", nargs="?")
-    p.add_argument("--from", dest="family", required=True, help="the family of the network")
+    p.add_argument("--from", dest="family", help="the family of the network")
+    p.path("--check", "compare this network with the original, and print a report")
     p.path("--out", "the new checkpoint folder, NAME-xx-yy")
     p.add_argument("--heads", type=whole_number(1, 128), help="number of attention heads")
     p.path("--words", "word lists in the order of their ids", nargs=2, metavar=("SOURCE", "TARGET"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import torch
 from torch import Tensor
@@ -115,7 +115,7 @@ class Translator:
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
         self._lock = DeviceLock(device)
-        self._spoken: tuple[str | None, str | None, str | None] = (None, None, None)
+        self._spoken: tuple[str | None, ...] = (None, None, None)
         self._head_means: HeadMeans | None = None
         self._lens: Lens | None = None
 
@@ -128,7 +128,7 @@ class Translator:
         device = pick_device(device)
         return cls(load_checkpoint(folder, device), device)
 
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Path, str, str]]:
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
         """Pickle and copy by reference to the folder, which is loaded again."""
         return _reload, (self.card.folder, self.device, self.card.architecture, *self._spoken)
 

@@ -359,7 +359,7 @@
  * @typedef {{name: string, languages: [string, string], heads: number, layers: Record<Kind, number>, steps: number[],
  *   loss: number[], quality: {title: string, meaning: string, values: number[], share: boolean},
  *   compared: {name: string, loss: number[], quality: number[]} | null, live: boolean, sentences: TrainingSentence[], measures: Record<Kind, TrainingMeasure[]>,
- *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null}}} Training  what Python sends; `bytes`
+ *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null, start?: number | null}}} Training  what Python sends; `bytes`
  *   of maps, masks and measures are beside the named values: see training/payload.py
  * @typedef {TrainingMeasure & {values: Float32Array}} DecodedMeasure  [point, layer, head]
  * @typedef {Omit<Training, "measures"> & {measures: Record<Kind, DecodedMeasure[]>, points: number, lastStep: number}} Run
@@ -371,7 +371,7 @@
  *   points: number}} TimelineGeometry
  * @typedef {{key: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
  *   base: HTMLCanvasElement, bytes: Uint8Array | null, run: Run, theme: Theme, given: string, sentence: number,
- *   point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
+ *   start: number, point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
  *   linkTimer: number, painted: number, explorerGone: () => void, host: Host, destroy?: () => void}} TrainingView
  */
 

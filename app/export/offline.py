@@ -39,7 +39,7 @@ from core.analysis.quality_warnings import FUNCTION_WORDS
 from core.checkpoint.folder import Card, read_card
 from core.command import Parser, main, refuse_unwritable
 from core.data.corpora import LANGUAGES, about
-from core.data.tasks import TASKS
+from core.data.tasks import PASTED, TASKS
 from core.files import write_atomic
 from core.record.record import TranslationRecord
 
@@ -263,15 +263,17 @@ def _train_files() -> str:
 
 @cache
 def _tasks() -> dict[str, dict[str, Any]]:
-    """Return the vocabulary and the languages of each generated task."""
-    from core.small.examples import Examples  # imports torch
+    """Return the vocabulary and the languages of each task; given pairs have no vocabulary yet."""
+    from core.small.examples import PAIRS, Examples  # imports torch
 
+    tasks = {task: Examples(task) for task in TASKS}
+    found = {
+        name: (examples.sides, tokenizer_of_page(examples.tokenizer.to_json()))
+        for name, examples in tasks.items()
+    }
     return {
-        task: {
-            "tokenizer": tokenizer_of_page(examples.tokenizer.to_json()),
-            "languages": [LANGUAGES[side] for side in examples.sides],
-        }
-        for task, examples in ((task, Examples(task)) for task in TASKS)
+        name: {"tokenizer": vocabulary, "sides": sides, "languages": [LANGUAGES[s] for s in sides]}
+        for name, (sides, vocabulary) in (found | {PASTED: (PAIRS, None)}).items()
     }
 
 
@@ -337,8 +339,7 @@ def _about(networks: Sequence[Network]) -> str:
             "What needs the app",
             [
                 "Only Python computes Shapley values and the page Ask why, the search tree, trials "
-                "of the tour, trainings on your own pairs, and the comparison with "
-                "torch.nn.Transformer."
+                "of the tour, and the comparison with torch.nn.Transformer."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),

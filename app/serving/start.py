@@ -10,7 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from app.state.folders import add_option, log_once, named_folders, set_folders
+from app.state.folders import add_option, log_once, named_folders, set_data, set_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = Path("app/serve.py")
@@ -68,10 +68,16 @@ def main(arguments: list[str] | None = None) -> None:
         help="the address to listen on, by default as configured",
     )
     add_option(parser)
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder of corpora: if it contains multi30k/, Train one here offers its captions",
+    )
     options, others = parser.parse_known_args(arguments)
     if error := home_error():
         sys.exit(error)
     set_folders(options.checkpoints)
+    set_data(options.data)
     log_once(named_folders(())[1])
     os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from the working directory
     defaults = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))[

@@ -36,6 +36,7 @@ _ONLY_ON: dict[str, tuple[str, ...]] = {
     "sentence": ("train", "training"),
     "form": ("quiz",),
     "gloss": ("",),
+    "find": ("glossary",),
 }
 """Parameters that only some pages read, by URL path: on others, a link's are leftovers."""
 _UNKNOWN = "unknown choices"

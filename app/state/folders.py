@@ -1,4 +1,7 @@
-"""Further folders of checkpoints: --checkpoints DIR, or those in HEADLIGHT_CHECKPOINTS."""
+"""Further folders of checkpoints: --checkpoints DIR, or those in HEADLIGHT_CHECKPOINTS.
+
+Corpora: --data DIR, or HEADLIGHT_DATA.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from app.state.log import line_logger
+from core.data.captions import short_captions
 from core.files import printable
 
 VARIABLE = "HEADLIGHT_CHECKPOINTS"
 """The environment variable: folders separated as in PATH (`:`, on Windows `;`)."""
 OPTION = "--checkpoints"
+DATA_VARIABLE = "HEADLIGHT_DATA"
 _LOG = line_logger("checkpoints")
 _logged: set[str] = set()
 
@@ -67,6 +73,27 @@ def set_folders(names: Iterable[str]) -> None:
     names = [*names, *_of_environment(os.environ)]
     paths = (str(Path(name).expanduser().absolute()) for name in names)
     os.environ[VARIABLE] = os.pathsep.join(paths)
+
+
+def set_data(name: str | None) -> None:
+    """Put the folder of corpora into the environment as an absolute path, unless it is None."""
+    if name is not None:
+        os.environ[DATA_VARIABLE] = str(Path(name).expanduser().absolute())
+
+
+def captions() -> tuple[tuple[str, str], ...]:
+    """Return the short captions of the folder of corpora; none, and a log line, if it has none."""
+    name = os.environ.get(DATA_VARIABLE)
+    try:
+        return _captions(Path(name)) if name else ()
+    except (OSError, ValueError) as error:
+        log_once([f"{DATA_VARIABLE}: {error}"])
+        return ()
+
+
+@cache
+def _captions(folder: Path) -> tuple[tuple[str, str], ...]:
+    return short_captions(folder)
 
 
 def _of_environment(environment: Mapping[str, str]) -> list[str]:

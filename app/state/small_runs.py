@@ -60,8 +60,14 @@ class Training:
     def is_over(self) -> bool:
         return self.step >= self.last_step or self.seconds >= SECONDS or bool(self.problem)
 
-    def advance(self, seconds: float, interrupt: Callable[[], object] = lambda: None) -> None:
-        """Train for about this long, at least one step; `interrupt` may raise between two steps."""
+    def advance(
+        self, seconds: float, interrupt: Callable[[float], object] = lambda end: None
+    ) -> None:
+        """Train for about this long, at least one step.
+
+        Before each step, `interrupt` gets the time at which the training ends for now; it may wait
+        until then, or raise.
+        """
         from core.small.run import DivergedError
 
         self.refused = ""
@@ -69,8 +75,8 @@ class Training:
             with self.lock, place():
                 end = time.monotonic() + seconds
                 while not self.is_over:
+                    interrupt(end)
                     self.take_step()
-                    interrupt()
                     if time.monotonic() >= end:
                         break
         except DivergedError as error:

@@ -29,6 +29,9 @@ SHARES = FairShare()
 _LONG_TASKS_ACCOUNT = object()  # the shared account of all long tasks
 _MAX_CHARGE_S = 1.0  # per run: the first run loads torch for all sessions
 _RUN = threading.local()
+_BRIEF_S = 2.0
+"""A run that takes longer than this is no sentence: nobody gives way to it any more."""
+_running: dict[int, tuple[Hashable, float]] = {}  # by thread: its run's account and start
 _TIMED = "timed fragments"  # the ids of a session's fragments that a timer reruns
 VISITS = Visits(SHARES)
 P = ParamSpec("P")
@@ -62,15 +65,38 @@ def fair_run() -> Generator[None]:
     in_advance = _throttle(account)
     cpu, start = time.thread_time(), time.monotonic()
     _RUN.active, _RUN.refused, _RUN.asking_s = True, False, 0.0
+    _running[threading.get_ident()] = account, start
     try:
         yield
     finally:
         _RUN.active = False
+        del _running[threading.get_ident()]
         wall_s = time.monotonic() - start - _RUN.asking_s  # the queue charges its own work
         costs = (min(_MAX_CHARGE_S, cost) for cost in (time.thread_time() - cpu, wall_s))
         SHARES.charge(account, *(cost - in_advance for cost in costs))
         if _RUN.refused:  # the page already shows the reason
             time.sleep(_PAUSE_S)
+
+
+def give_way(until: float) -> None:
+    """Wait while light visitors' brief runs are in progress, at most until a monotonic time.
+
+    Raises as `raise_if_cancelled` does. Long work of many small steps calls it between two steps:
+    each of them holds the interpreter, and a search needs it at each of its own.
+    """
+    raise_if_cancelled()
+    while time.monotonic() < until and _brief_runs():
+        time.sleep(POLL_S)
+        raise_if_cancelled()
+
+
+def _brief_runs() -> bool:
+    """Whether other threads run a script for a light visitor since a moment ago."""
+    since = time.monotonic() - _BRIEF_S
+    return any(
+        thread != threading.get_ident() and start > since and SHARES.is_light(account)
+        for thread, (account, start) in list(_running.items())
+    )
 
 
 def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, T]:

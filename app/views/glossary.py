@@ -1,12 +1,16 @@
-"""The glossary: every technical word of the app in a sentence or two, each with its own link."""
+"""The glossary: every technical word of the app, with a link to a page that shows it."""
 
 import re
+from urllib.parse import parse_qsl
 
 import streamlit as st
 
-from app.lessons.texts import text
+from app.lessons.texts import rules, text
 from app.look.glossary import TERMS, meaning
 from app.look.markdown import plain
+from app.state import address
+from app.views import VIEWS
+from app.views.shared.glance import lesson_top, show_glance
 
 
 def letters(term: str) -> str:
@@ -18,12 +22,48 @@ def anchor(term: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", term.lower()).strip("-")
 
 
-st.title(text("glossary", "title"), anchor=False)
-st.caption(text("glossary", "caption"))
-terms = sorted(TERMS, key=letters)
-first = {letters(term)[0].upper(): term for term in reversed(terms)}
-st.markdown(" ".join(f"[{one}](#{anchor(first[one])})" for one in sorted(first)))
-for term in terms:
-    # Streamlit makes the anchor: /glossary#beam-search.
-    st.markdown(f"##### {plain(term)}")
+def ask_for_terms() -> list[str]:
+    """Draw the search box; return the terms whose name or explanation has its text, in order."""
+    address.initialise_text("find", "")
+    typed = st.text_input(
+        text("glossary", "find"),
+        key="find",
+        placeholder=text("glossary", "find"),
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    address.write({"find": typed or None}, "find")
+    wanted = typed.strip().casefold()
+    named = [term for term in TERMS if wanted in term.casefold()]
+    explained = [term for term in TERMS if wanted in meaning(term).casefold()]
+    found = sorted(named, key=letters) + sorted({*explained} - {*named}, key=letters)
+    if not found:
+        st.caption(plain(text("glossary", "none", typed=typed)))
+    elif not wanted:
+        first = {letters(term)[0].upper(): term for term in reversed(found)}
+        st.markdown(" ".join(f"[{one}](#{anchor(first[one])})" for one in sorted(first)))
+    return found
+
+
+def show_term(term: str) -> None:
+    """Show a term with its own anchor, such as /glossary#beam-search, and a page that shows it."""
+    path, _, query = rules("glossary")["see"][term].partition("?")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"##### {plain(term)}", width="content")
+        st.page_link(
+            VIEWS[path].file,
+            label=text("glossary", "see", page=VIEWS[path].title),
+            icon=":material/arrow_forward:",
+            query_params=dict(parse_qsl(query)),
+            width="content",
+        )
     st.markdown(meaning(term))
+
+
+page, beside = lesson_top()
+with page:
+    st.title(text("glossary", "title"), anchor=False)
+    st.caption(text("glossary", "caption"))
+    show_glance(in_view=text("glossary", "figure"), beside=beside)
+    for term in ask_for_terms():
+        show_term(term)

@@ -169,7 +169,7 @@ beam = chosen.decode.beam
 kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
 with st.container(horizontal=True, vertical_alignment="center"):
     st.caption(
-        f"At each step the search keeps {kept}.",
+        f"At each step, {'greedy' if beam == 1 else 'beam'} search keeps {kept}.",
         help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
         width="content",
     )

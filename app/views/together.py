@@ -1,5 +1,7 @@
 """Two at once: compare two passes, copy a state of one into the other, or push a state."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import streamlit as st
 
@@ -17,6 +19,7 @@ from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
 from app.views.shared.notebook import offer_notebook, view_choices, view_values
 from app.views.shared.quality_warnings import show_certainty
+from app.views.shared.section import section
 from app.views.shared.what_if import current_edits, edit, show_edits
 from app.views.states.copying import show_copying
 from app.views.states.pushing import show_pushing
@@ -127,24 +130,21 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
         help=meaning("head", "weight", "log-probability", "entropy"),
     )
     second, second_card = second_pass(compared, card, record, chosen)
+    drawn = False
     if compared != "model":  # two networks number their heads arbitrarily
         where = "in the second sentence" if compared == "sentence" else "with the edits"
-        show_largest(record, second, where)
-    view = address.initial_view(record)
-    with st.container(key="two_at_once"):
-        left, right = st.columns(2, gap="medium")
-        for column, one, of, key in (
-            (left, record, card, "first_of_two"),
-            (right, second, second_card, "second_explorer"),
-        ):
-            with column:
-                st.caption(
-                    f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
-                    + (", with edits" if compared == "edits" and one is second else "")
-                )
+        drawn = show_largest(record, second, where)
+    note = ", with edits" if compared == "edits" else ""
+    sides = (record, card, "first_of_two", ""), (second, second_card, "second_explorer", note)
+    if drawn:
+        with st.container(key="two_translations", gap="small"):
+            for one, *_ in sides:
+                st.text(f"→ {one.translation}")
                 show_certainty(one)
-                in_url = key == "first_of_two"
-                show_explorer(one, view, of, key=key, in_url=in_url, strip=True, together="two")
+        summary = "Every head of both, their words and probabilities"
+        section("", "full_passes", show_both, record, sides, choices=address.VIEW, summary=summary)
+    else:
+        show_both(record, sides)
     offer_notebook(
         "together",
         card,
@@ -156,6 +156,22 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
         EDITS=second.edits.to_text(),
         **view_values(record),
     )
+
+
+def show_both(
+    record: TranslationRecord, sides: Iterable[tuple[TranslationRecord, Card, str, str]]
+) -> None:
+    """Draw the explorers of two passes, which follow each other; the first one's view is linked."""
+    view = address.initial_view(record)
+    with st.container(key="two_at_once"):
+        for column, (one, card, key, note) in zip(st.columns(2, gap="medium"), sides, strict=True):
+            with column:
+                st.caption(
+                    f"{plain(card.folder.name)}, log-probability {number(one.log_prob, 2)}{note}"
+                )
+                show_certainty(one)
+                in_url = key == "first_of_two"
+                show_explorer(one, view, card, key=key, in_url=in_url, strip=True, together="two")
 
 
 def show_grids(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:

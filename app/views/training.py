@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 import streamlit as st
@@ -24,9 +26,10 @@ RECORDING = ("captions", "dates", "mixed")
 
 
 def opened(snapshots: AttentionSnapshots) -> dict[str, str | int | None]:
-    """Return what the page's link shows first: sentence, step (None: the last) and a view.
+    """Return what the page's link shows first: sentence, step (None: `start`) and a view.
 
-    Without a kind, the view is the cross-attention head with the most one-to-one rows at the end.
+    `start` is the step at which the shown head takes on its role, or None. Without a kind, the view
+    is the cross-attention head with the most one-to-one rows at the end.
     """
     kind = address.requested("kind")
     layers, heads = snapshots.entropy[kind if kind in KINDS else "cross"].shape[1:]
@@ -44,25 +47,37 @@ def opened(snapshots: AttentionSnapshots) -> dict[str, str | int | None]:
     return {
         "sentence": int(sentence) if re.fullmatch("[0-9]{1,3}", sentence) else 0,
         "step": int(step) if re.fullmatch("[0-9]{1,9}", step) else None,
+        "start": role_step(snapshots, view),
         **view,
         **{name: address.requested(name) for name in ("q", "k") if address.requested(name)},
     }
 
 
+def role_step(snapshots: AttentionSnapshots, view: Mapping[str, object]) -> int | None:
+    """Return the step from which the head in view keeps a role, or None if it has none."""
+    points = [
+        mark.point
+        for mark in appearance.marks(snapshots)
+        if (mark.kind, mark.layer, mark.head) == (view["kind"], view["layer"], view["head"])
+    ]
+    return int(snapshots.steps[max(points)]) if points else None
+
+
 def show(card: Card, snapshots: AttentionSnapshots) -> None:
     """Show the maps and curves of a run, and how its marks are defined."""
+    view = opened(snapshots)
     try:
         data = payload(
             snapshots,
             name=f"{card.name}-{card.direction}",
             languages=(controls.selection().source_language, controls.selection().target_language),
-            opened=opened(snapshots),
+            opened=view,
         )
     except ValueError as error:
         st.error(plain(error))
         return
     st.caption(
-        what_happened(snapshots),
+        what_happened(snapshots, view),
         help=meaning("teacher-forced", "BLEU", "token", "head", "weight", "cross-attention"),
     )
     training(data, key="training")
@@ -74,8 +89,10 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
         st.caption(marks_note(snapshots, checked_by_heads(card)))
 
 
-def what_happened(snapshots: AttentionSnapshots) -> str:
+def what_happened(snapshots: AttentionSnapshots, view: Mapping[str, object]) -> str:
     """Say when heads of the cross-attention came to align tokens; give BLEU there and at the end.
+
+    Say also where the page opens, if that is not the end.
 
     BLEU of one point is noisy, so the two points alone would not describe its course.
     """
@@ -90,12 +107,16 @@ def what_happened(snapshots: AttentionSnapshots) -> str:
         when = f"Between steps {steps[points[0]]} and {steps[points[-1]]}"
     many = f"{len(found)} heads" if len(found) > 1 else "one head"
     verb = "find their" if len(found) > 1 else "finds its"
+    first = ""
+    if view["step"] is None and view["start"] is not None:
+        head = f"{cast('int', view['layer']) + 1}.{cast('int', view['head']) + 1}"
+        first = f"Opened at step {view['start']:,}, where head {head} takes its role."
     uneven = len(set(np.diff(snapshots.steps).tolist())) > 1
     return (
         f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
-        + f"BLEU: {', '.join(bleu)}, the last. "
+        + f"BLEU (up to {SAMPLE} validation sentences): {', '.join(bleu)}, the last. "
         + "The slider’s points are equally far apart, their steps are not. " * uneven
-        + "Press play."
+        + f"{first} Press play.".strip()
     )
 
 

@@ -132,10 +132,11 @@ class Product:
     def __init__(self, weight: Tensor, bias: Tensor | None):
         """Pack the matrix. Raises RuntimeError without a compiled step.c."""
         step_c = _library()
-        out, width = weight.shape
-        panel = step_c.panel()
-        padded = F.pad(weight.detach().t(), (0, -out % panel))
-        panels = padded.view(width, -1, panel).transpose(0, 1).contiguous()
+        (out, width), panel, matrix = weight.shape, step_c.panel(), weight.detach()
+        whole = out // panel
+        panels = matrix.new_zeros(-(-out // panel), width, panel)  # the last one may be padded
+        panels[:whole] = matrix[: whole * panel].view(whole, panel, width).transpose(1, 2)
+        panels[whole:, :, : out % panel] = matrix[whole * panel :].t()
         self.weight, self.bias, self._panels = weight, bias, panels
         address = None if bias is None else bias.data_ptr()
         self.struct = _Affine(panels.data_ptr(), address, width, out)

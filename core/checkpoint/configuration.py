@@ -17,7 +17,7 @@ from core.typed import Sha256, between, line, pattern, typed
 
 FORMAT = 1
 FILE = "config.json"
-MAX_PARAMETERS = 300_000_000
+MAX_PARAMETERS = 700_000_000
 _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 # Names of files that the project itself writes, and temporary names (core.files.write_transaction).
 # Some file systems ignore case.

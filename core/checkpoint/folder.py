@@ -249,8 +249,7 @@ def load(folder: Path | str, device: str = "cpu", require_checksum: bool = True)
     folder = Path(folder)
     try:
         config = read_configuration(folder, require_checksum)
-        files = read_verified(folder, config)
-        return _build(_card(folder, config), files, device)
+        return _build(_card(folder, config), read_verified(folder, config), device)
     except CheckpointError:
         raise
     except Exception as error:  # all hashes match, so the files were already wrong when written
@@ -268,20 +267,23 @@ def _build(card: Card, files: VerifiedFiles, device: str) -> Checkpoint:
     from core.accelerate.network import accelerate
     from core.checkpoint.smoke_test import run_smoke_test
     from core.device import torch_defaults
-    from core.model.build import build
+    from core.model.build import WithoutInitialising, build
     from core.text import load as load_tokenizer
 
     tensors = from_bytes(files.weights)
+    tokenizers = files.source_tokenizer, files.target_tokenizer
+    del files  # frees the file's bytes, which `tensors` holds a copy of
     with checkpoint_errors(card.folder / card.weights.name):
         for name, tensor in tensors.items():
             check_range(name, tensor)
     with torch_defaults(device), torch.no_grad():
-        model = build(card.architecture, card.model)
+        with WithoutInitialising():
+            model = build(card.architecture, card.model)
         for name, parameter in model.named_parameters():
-            parameter.copy_(tensors[name])
-    source = target = load_tokenizer(files.source_tokenizer)
-    if files.target_tokenizer is not files.source_tokenizer:
-        target = load_tokenizer(files.target_tokenizer)
+            parameter.copy_(tensors.pop(name))  # never two copies of all weights
+    source = target = load_tokenizer(tokenizers[0])
+    if tokenizers[1] is not tokenizers[0]:
+        target = load_tokenizer(tokenizers[1])
     model = model.to(device, torch.float32).eval()  # independent of torch's default type
     accelerate(model)
     with torch_defaults(device):

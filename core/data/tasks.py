@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.data.names import MONTHS
+from core.text.tokenizer import normalise
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,8 @@ TASKS = {
     )
 }
 
+PASTED = "pasted"
+"""The name of a task of given pairs."""
 _LINES = (2, 5_000)
 _CHARACTERS = 100  # of one side
 
@@ -239,7 +242,7 @@ def pasted(text: str) -> tuple[tuple[str, str], ...]:
     for n, line in lines[: _LINES[1] + 1]:
         mark = next((mark for mark in ("\t", "→", "=") if mark in line), None)
         sides = [side.strip() for side in line.split(mark, 1)] if mark else []
-        if len(sides) != 2 or not all(sides):
+        if len(sides) != 2 or not all(map(normalise, sides)):
             raise ValueError(
                 f"line {n} is not a pair: write the source, then a tab, = or →, then the target"
             )

@@ -27,7 +27,14 @@ The float32 limit is multiplied by the largest absolute logit, if that is above 
 
 
 class DifferentError(ValueError):
-    """Raised if the converted network does not compute what the original computes."""
+    """Raised if the converted network does not compute what the original computes.
+
+    `quoted` is the text of the vocabulary that the message quotes, which may be private.
+    """
+
+    def __init__(self, message: str, quoted: str = ""):
+        super().__init__(message)
+        self.quoted = quoted
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,8 @@ def compare_tokens(
         raise DifferentError(
             f"the tokens of {len(different)} of {len(tokens)} {side} lines differ, first in "
             f"{line[:60]!r}, token {at + 1}: id {_at(theirs, at)} in the original, {_at(ours, at)} "
-            "here: the vocabulary or its order is different"
+            "here: the vocabulary or its order is different",
+            repr(line[:60]),
         )
     compared = [_counted(f"tokens of {len(tokens) - simplified} {side} lines", 0)]
     if not simplified:

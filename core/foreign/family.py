@@ -18,6 +18,7 @@ from core.config import ModelConfig
 from core.files import printable
 from core.foreign.sources import shown
 from core.foreign.weights import MissingError, Weights
+from core.model.build import WithoutInitialising
 from core.model.interface import Projections
 from core.model.positions import sinusoids
 from core.model.shapes import count_parameters, weight_shapes
@@ -33,6 +34,7 @@ NEVER = -10_000.0
 POSITION_LIMIT = 1e-4
 """Largest accepted error of a stored position table; rounding to float32 alone causes 3e-5."""
 
+_BLOCK = 8_192  # rows of a table
 _MAX_POSITIONS = 1 << 16  # rows of a stored position table
 
 
@@ -249,7 +251,8 @@ def check_shapes(weights: Weights, plan: Plan) -> None:
 
 def fill(weights: Weights, plan: Plan) -> Transformer:
     """Build the network, after `check_shapes`. Raises ValueError for unused and large weights."""
-    network = Transformer(plan.config)
+    with WithoutInitialising():
+        network = Transformer(plan.config)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name in plan.zeros:
@@ -305,17 +308,18 @@ def _fill(parameter: Tensor, name: str, weights: Weights, plan: Plan) -> None:
         value = value[0]
     if third is not None:
         value = value.chunk(3)[third]
-    if plan.features is not None:
-        value = _reordered(name, value, torch.from_numpy(plan.features))
     if name in _LEARNED:
         value = value[plan.first_position :]
     if vocabulary is None:
         parameter.copy_(value)
-        return
-    rows = torch.from_numpy(vocabulary.rows)
-    torch.index_select(value, 0, rows.clamp(min=0), out=parameter.data)
-    parameter.data[rows == ABSENT] = 0.0
-    if name.endswith("bias"):
+    else:
+        rows = torch.from_numpy(vocabulary.rows)
+        torch.index_select(value, 0, rows.clamp(min=0), out=parameter.data)
+        parameter.data[rows == ABSENT] = 0.0
+    del value  # a large network's table takes a gigabyte
+    if plan.features is not None:
+        _reorder(name, parameter, torch.from_numpy(plan.features))
+    if vocabulary is not None and name.endswith("bias"):
         _bar(parameter, name, plan)
 
 
@@ -339,13 +343,16 @@ def _rows_of(name: str, plan: Plan) -> Vocabulary | None:
     return None
 
 
-def _reordered(name: str, value: Tensor, features: Tensor) -> Tensor:
-    """Reorder every axis of a parameter that runs over the features of the residual stream."""
+def _reorder(name: str, parameter: Tensor, features: Tensor) -> None:
+    """Reorder, in place, every axis of a parameter that runs over the residual stream's features.
+
+    At most `_BLOCK` rows are copied at a time.
+    """
     if "norm" in name or ".output." in name or ".outer." in name:
-        return value[features]  # it writes to the stream, or is a norm
-    if name.endswith(".bias") or name.endswith("tied_bias"):
-        return value
-    return value[:, features]  # it reads the stream, or is a table
+        parameter.copy_(parameter[features])  # it writes to the stream, or is a norm
+    elif not name.endswith("bias"):  # it reads the stream, or is a table
+        for block in parameter.split(_BLOCK):
+            block.copy_(block[:, features])
 
 
 _LEARNED = tuple(f"embeddings.{side}_positions.weight" for side in ("source", "target"))

@@ -46,6 +46,8 @@ FAMILIES = {
     "fsmt": hugging_face.FSMT,
     "t5": t5.T5,
 }
+LARGE = 300_000_000
+"""A conversion compares networks of up to this many weights with transformers by itself."""
 _LINES = 200
 
 
@@ -70,28 +72,8 @@ def import_network(
     """Convert `source` to a checkpoint folder. Raises ValueError without writing anything."""
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise ValueError(f"{shown(out)} exists already: choose another --out")
-    weights = Weights(source)
-    weights.unwrap(FAMILIES[family].signature)
-    try:
-        plan = FAMILIES[family].read(weights, options)
-        check_shapes(weights, plan)
-    except MissingError as error:
-        raise ValueError(f"{error}{_advice(weights, family)}") from None
-    stored = check_positions(weights, plan)
-    network = fill(weights, plan)
-    sha256 = weights.sha256()
-    compared, not_proven = _verify(network, plan, family, weights, stored, reference)
-    imported = Imported(
-        family=family,
-        source=printable(source.resolve().name),
-        sha256=sha256,
-        author=author,
-        licence=licence,
-        compared=tuple(compared),
-        not_proven=tuple(not_proven),
-    )
-    parameters = count_parameters(weight_shapes("scratch", plan.config))
-    result = Result(parameters, imported, (*weights.notes, *plan.remarks))
+    network, plan, result = verified(family, source, options, reference, author, licence)
+    imported = result.imported
     card = model_card(out.name, options.languages, plan, result)
 
     def write(folder: Path) -> None:
@@ -114,6 +96,44 @@ def import_network(
             "--out; nothing was written"
         ) from None
     return result
+
+
+def verified(
+    family: Family,
+    source: Path,
+    options: Options,
+    reference: Path | None = None,
+    author: str = "",
+    licence: str = "",
+    compare_large: bool = False,
+) -> tuple[Transformer, Plan, Result]:
+    """Read a network and compare it with the original, without writing anything.
+
+    With more than `LARGE` weights, transformers runs only if `compare_large` is set. Raises
+    ValueError if it cannot be read, and DifferentError if a comparison fails.
+    """
+    weights = Weights(source)
+    weights.unwrap(FAMILIES[family].signature)
+    try:
+        plan = FAMILIES[family].read(weights, options)
+        check_shapes(weights, plan)
+    except MissingError as error:
+        raise ValueError(f"{error}{_advice(weights, family)}") from None
+    stored = check_positions(weights, plan)
+    network = fill(weights, plan)
+    sha256 = weights.sha256()
+    compared, not_proven = _verify(network, plan, family, weights, stored, reference, compare_large)
+    imported = Imported(
+        family=family,
+        source=printable(source.resolve().name),
+        sha256=sha256,
+        author=author,
+        licence=licence,
+        compared=tuple(compared),
+        not_proven=tuple(not_proven),
+    )
+    parameters = count_parameters(weight_shapes("scratch", plan.config))
+    return network, plan, Result(parameters, imported, (*weights.notes, *plan.remarks))
 
 
 def _advice(weights: Weights, family: str) -> str:
@@ -142,9 +162,10 @@ def _verify(
     weights: Weights,
     stored: np.ndarray | None,
     file: Path | None,
+    compare_large: bool,
 ) -> tuple[list[Comparison], list[str]]:
     """Return what was compared, and a sentence for each thing that was not."""
-    reference, why = _reference(family, weights, plan, file)
+    reference, why = _reference(family, weights, plan, file, compare_large)
     if reference is None:
         tokens, notes = _tokens(plan, ())
         sentence = (
@@ -157,7 +178,7 @@ def _verify(
 
 
 def _reference(
-    family: str, weights: Weights, plan: Plan, file: Path | None
+    family: str, weights: Weights, plan: Plan, file: Path | None, compare_large: bool
 ) -> tuple[Reference | None, str]:
     vocabulary = int(plan.target.rows.max()) + 1
     if file is not None:
@@ -168,6 +189,8 @@ def _reference(
         return None, "no reference.npz was given (--reference-script prints how to make one)"
     if weights.is_wrapped:
         return None, "transformers does not read wrapped names, and no reference.npz was given"
+    if not compare_large and count_parameters(weight_shapes("scratch", plan.config)) > LARGE:
+        return None, "that takes several times the memory of so large a network: use --check"
     try:
         lines = lines_of(plan.source)
         frame = plan.source.tokenizer.frame
@@ -214,17 +237,33 @@ def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:
     ]
 
 
-def model_card(name: str, languages: Sequence[str], plan: Plan, result: Result) -> str:
-    """Return the text of MODEL_CARD.md."""
-    imported = result.imported
+def shape(plan: Plan) -> str:
+    """Return a phrase with the sizes of a network and its vocabularies."""
     config = plan.config
-    source, target = (LANGUAGES[code] for code in languages)
+    return (
+        f"{config.num_encoder_layers} + {config.num_decoder_layers} layers, d_model "
+        f"{config.d_model}, {config.num_heads} heads, feed-forward {config.dim_feedforward} "
+        f"({'gated ' * config.gated}{config.activation}), "
+        f"{'pre-norm' if config.norm_first else 'post-norm'}; vocabularies of "
+        f"{config.source_vocab_size:,} and {config.target_vocab_size:,} tokens"
+    )
+
+
+def comparison_table(compared: Sequence[Comparison]) -> str:
+    """Return a Markdown table of what was compared with the original."""
     rows = "\n".join(
         f"| {one.what} | {one.max_abs_diff:.2g} | {one.limit:.2g} | "
         f"{'yes' if one.passed else 'no'} |"
-        for one in imported.compared
+        for one in compared
     )
-    table = f"| compared | largest difference | limit | passed |\n| --- | --- | --- | --- |\n{rows}"
+    head = "| compared | largest difference | limit | passed |\n| --- | --- | --- | --- |"
+    return f"{head}\n{rows}" if rows else "Nothing."
+
+
+def model_card(name: str, languages: Sequence[str], plan: Plan, result: Result) -> str:
+    """Return the text of MODEL_CARD.md."""
+    imported = result.imported
+    source, target = (LANGUAGES[code] for code in languages)
     open_points = "\n".join(f"- {sentence}" for sentence in imported.not_proven)
     changes = "\n".join(f"- {sentence}" for sentence in result.notes)
     return f"""# {name}
@@ -234,15 +273,11 @@ Translates {source} to {target}. These weights were **imported**: others trained
 
 **Author:** {imported.author or "not stated"}. **Licence:** {imported.licence or "not stated"}.
 
-An encoder-decoder Transformer with {result.parameters:,} weights: {config.num_encoder_layers} + \
-{config.num_decoder_layers} layers, d_model {config.d_model}, {config.num_heads} heads, \
-feed-forward {config.dim_feedforward} ({"gated " * config.gated}{config.activation}), \
-{"pre-norm" if config.norm_first else "post-norm"}; vocabularies of \
-{config.source_vocab_size:,} and {config.target_vocab_size:,} tokens.
+An encoder-decoder Transformer with {result.parameters:,} weights: {shape(plan)}.
 
 **Compared with the original on import**
 
-{table if rows else "Nothing."}
+{comparison_table(imported.compared)}
 
 **Not verified**
 

@@ -14,11 +14,14 @@ import torch
 from torch import Tensor
 
 from core.data.batches import Batch, Pair, collate
+from core.data.captions import CAPTIONS, SIDES
 from core.data.tasks import TASKS, Example
 from core.files import printable
 from core.text.subwords import SubwordTokenizer
 from core.text.tokenizer import EOS, Tokenizer, normalise
 
+PAIRS = ("source", "target")
+"""The sides of given pairs."""
 HELD_OUT = 100
 """The most examples that are held out: a generated task never trains on them."""
 MAX_LENGTH = 64
@@ -26,6 +29,7 @@ MAX_LENGTH = 64
 _SAMPLE = 2_000  # examples of a generated task from which its vocabulary is learned
 _WHOLE_WORDS = 4_000  # entries: enough to merge every word of a generated task into one token
 _PASTED = 1_000  # entries for pasted pairs
+_OF_CAPTIONS = 2_000
 _HELD_OUT_SEED, _SAMPLE_SEED = 0, 1  # the training draws from other seeds
 
 
@@ -62,14 +66,17 @@ class Examples:
         self.task = task
         self._generated = None if pairs else TASKS[task]
         self.parts = self._generated.parts if self._generated else ()
-        self.sides = self._generated.sides if self._generated else ("source", "target")
+        self.sides = self._generated.sides if self._generated else PAIRS
         self._given = [Example(normalise(a), normalise(b)) for a, b in pairs]
         if self._generated:
             self.tokenizer: Tokenizer = _tokenizer(task)
         else:
+            entries = _OF_CAPTIONS if task == CAPTIONS else _PASTED
             self.tokenizer = SubwordTokenizer.train(
-                [side for pair in pairs for side in pair], _PASTED, 1, single_digits=True
+                [side for pair in pairs for side in pair], entries, 1, single_digits=True
             )
+        if task == CAPTIONS:
+            self.sides = SIDES
         for one in self._given:
             self.encode(one.source, one.target)
         held = self._held_out()

@@ -175,7 +175,7 @@ def test_the_picture_has_each_token_in_its_step_and_rank(page: Page) -> None:
     ranks = {5: ["1"], 8: ["2"]}
     for index, (node, (name, *numbers)) in enumerate(zip(NODES, texts, strict=True)):
         name, label = name.strip("\u2066\u2067\u2068\u2069"), LABELS[node[1]]
-        values = [f"{value:.2f}".replace("-", "−") for value in node[4:6]] if index else []
+        values = [f"{value:.2f}".replace("-", "−") for value in (node[5], node[4])] if index else []
         assert numbers == [*values, *ranks.get(index, [])]
         assert label.startswith(name.rstrip("…")) and (index in ranks or name == label)
     assert tree.each(".node.winner", "+at.dataset.index") == [0, 1, 5]

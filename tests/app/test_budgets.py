@@ -36,10 +36,6 @@ BUDGETS = {
     "literature": Budget(first=310),  # a table of claims
     "glossary": Budget(*[float("inf")] * 3),
 }
-EXCEPTIONS = {
-    "together": Budget(first=143, height=2800),  # three maps, then two explorers
-}
-"""Pages that do not keep their budget yet, with the limits that they keep until then."""
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +98,7 @@ def over_budget(page: Page, path: str, table: list[str]) -> dict[str, tuple[floa
     """Return what is above its limit, with the limit; `budget.js` says what counts as a word."""
     seen = Budget(**page.evaluate(MEASURE))
     table.append(f"{path or 'translate':12} {seen.first:6} {seen.page:6} {seen.height:7}")
-    limits = (BUDGETS | EXCEPTIONS).get(path, Budget())
+    limits = BUDGETS.get(path, Budget())
     return {
         name: (value, limit)
         for name, value, limit in zip(Budget._fields, seen, limits, strict=True)

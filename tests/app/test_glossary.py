@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 import tomllib
 from collections.abc import Callable
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -14,12 +16,13 @@ import sacrebleu
 from scipy.stats import entropy, spearmanr
 
 from app.components.explorer.markup import markup
+from app.views import VIEWS
 from app.views.shared.question import Outcome
 from core.analysis.alignment import Gold, pharaoh, score
 from core.atlas.intervals import LEVEL
 from core.search.beam import penalised
 from tests.app.page_checks import ROOT, SIDEBAR
-from tests.app.rendered import render
+from tests.app.rendered import Rendered, read, render
 
 TERMS = tomllib.loads((ROOT / "app/lessons/en/glossary.toml").read_text("utf-8"))["terms"]
 PATTERNS = {
@@ -89,10 +92,14 @@ def test_technical_words_are_explained_where_they_are_used(page):
     assert [term for term in used if TERMS[term] not in helps] == []
 
 
+def entries(page: Rendered) -> list[str]:
+    """Return the glossary's paragraphs below its search box."""
+    items = [i for i in page.items if i.kind == "markdown" and not SIDEBAR.fullmatch(i.where)]
+    return [item.text.replace("\\", "") for item in items]
+
+
 def test_the_glossary_lists_every_term_under_its_own_heading():
-    page = render("glossary")
-    found = [t.replace("\\", "") for t in page.texts("", "markdown")]
-    letters, *found = found
+    letters, *found = entries(render("glossary"))
     heads = found[::2]
     expected = sorted(TERMS, key=lambda term: re.sub(r"\W", "", term).casefold())
     assert heads == [f"##### {term}" for term in expected]
@@ -105,6 +112,36 @@ def test_the_glossary_lists_every_term_under_its_own_heading():
     assert [anchor for _, anchor in firsts] == [
         re.sub("[ _]", "-", t.lower().strip("<>")) for t in starts
     ]
+
+
+def test_the_search_box_finds_names_before_explanations():
+    page = render("glossary", find="Beam")
+    found = [text.removeprefix("##### ") for text in entries(page)[::2]]
+    assert found[0] == "beam search"
+    assert {*found} == {term for term, said in TERMS.items() if "beam" in f"{term} {said}".lower()}
+    page.app.text_input(key="find").set_value("zzz").run(timeout=60)
+    page = read(page.app)
+    assert not entries(page)
+    assert any("No entry has “zzz”" in text for text in page.texts())
+
+
+def test_each_term_links_to_a_page_that_shows_it():
+    """The word is on the page, in its text, in its explorer, or in the data of a picture."""
+    links = [link.proto for link in render("glossary").app.get("page_link")]
+    terms = sorted(TERMS, key=lambda term: re.sub(r"\W", "", term).casefold())
+    found = [link for link in links if link.label.startswith("See it: ")]
+    assert len(found) == len(terms)
+    shown: dict[str, str] = {}
+    for term, link in zip(terms, found, strict=True):
+        path, query = link.page, link.query_string
+        assert link.label == f"See it: {VIEWS[path].title}"
+        if (at := f"{path}?{query}") not in shown:
+            page = render(path, source="Ein Hund läuft durch den Schnee.", **dict(parse_qsl(query)))
+            items = [i.text for i in page.items if not SIDEBAR.fullmatch(i.where)]
+            drawn = [json.dumps(data, default=repr) for data in page.payloads.values()]
+            frame = [html.unescape(markup().html)] if path == "" else []
+            shown[at] = "\n".join([*items, *drawn, *frame]).replace("\\", "")
+        assert contains(shown[at], PATTERNS.get(term, term).replace(" ", "[ _]")), (term, at)
 
 
 def test_pages_without_the_word_have_the_glossary_one_tap_away():

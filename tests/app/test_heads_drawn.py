@@ -508,7 +508,7 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
             score, low, high = arrays[""][role, at]
             row = [m for m in marks if abs(m.middle[1] - title.y) < 3 and m.x > title.x]
             for height, start, end, fill in (
-                (10, 0, score, table(theme)[150]),
+                (10, 0, score, table(theme)[150 if name in bold else 60]),
                 (1.5, low, high, of_theme["ink"]),
             ):
                 (bar,) = [m for m in row if m.what == "fill" and m.height == height]

@@ -397,10 +397,13 @@ def test_the_split_score_adds_up():
     names = [
         f"{split.query_components[q].label} × {split.key_components[k].label}" for q, k in terms
     ]
-    named = [*names, f"{split.terms.size - 8:,} others"]
+    named = [*names, f"sum of the other {split.terms.size - 8:,} products"]
     expected = [*zip(named, [*values, split.score - sum(values)], strict=True)]
     told = [(name, signed(value)) for name, value in expected]
     shows(page, "why_terms", expected, f"{split.terms.size:,}", "score", hovers=told)
+    verb = "raise" if expected[-1][1] > 0 else "lower"
+    rest = pytest.approx(abs(expected[-1][1]), abs=0.006)
+    says(page, None, pytest.approx(split.terms.size - 8), f"they {verb} the score by", rest)
     table = page.table("why_removals")
     assert list(table) == [
         *("without", "Δ score, norm fixed", "Δ score, norm recomputed"),

@@ -81,7 +81,7 @@ def test_verdicts_are_counted_and_listed(shown):
         ":red[**does not hold**]: all 4 below 20 %",
     )
     assert rows["cross-collapses"][1:] == (
-        "",
+        "—",
         "3.14 BLEU",
         ":green[**holds**]: all 4 above 0 BLEU",
     )
@@ -96,7 +96,7 @@ def test_verdicts_are_counted_and_listed(shown):
         ":gray[**undecided**]: all 4 around 0 points",
     )
     assert rows["positional-heads"][2] == "92\u00a0%", "mean of all"
-    assert rows["norms-align-better"][2:] == ("", ":gray[**undecided**]: not measured")
+    assert rows["norms-align-better"][2:] == ("—", ":gray[**undecided**]: not measured")
 
 
 def test_the_networks_are_introduced(shown, monkeypatch):

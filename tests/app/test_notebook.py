@@ -135,7 +135,7 @@ def test_inside_a_head(saved):
     ],
 )
 def test_two_at_once(saved, beside, more):
-    page = render("together", source=SNOW, beside=beside, **more)
+    page = render("together", "full_passes", source=SNOW, beside=beside, **more)
     names = run(saved)
     for key, name in (("first_of_two", "record"), ("second_explorer", "second")):
         assert unpacked(page.payload(key))[0]["sentence"] == names[name].id

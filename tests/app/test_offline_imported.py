@@ -127,7 +127,8 @@ WORDS = f"""(json) => {{
     const {{ stored, lines, ids }} = JSON.parse(json);
     const {{ target: words }} = tokenizersOf({{ tokenizer: stored }});
     const fields = (t) => [t.id, t.piece, t.text, t.starts_word, t.special, t.unknown];
-    const placed = lines.map((line) => words.placed(line).map((one) => [...fields(one.token), one.start]));
+    const all = (line) => words.placed(line).map((one) => [...fields(one.token), one.start]);
+    const placed = lines.map(all);
     return JSON.stringify([placed, ids.map((one) => words.decode(one))]);
 }}"""
 

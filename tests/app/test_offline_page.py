@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -745,6 +746,61 @@ def test_a_network_is_trained_while_the_page_translates(visit, inspect):
     place.get_by_role("button", name="Back to the attention maps").click()
     shown(page)
     expect(explorer(page).first).to_be_visible()
+
+
+def test_a_network_trained_here_opens_in_all_pages(fresh, tmp_path):
+    """Until the page is closed: saved, it is opened by Python and by the page itself."""
+    small = {"train_layers": 1, "train_width": 32, "train_heads": 2, "train_seed": 3}
+    page = fresh(source=SHORT)
+    chosen = urlencode({"source": SHORT, "lesson": "train", "train_task": "reversal"} | small)
+    page.evaluate("(hash) => void (location.hash = hash)", chosen)
+    place = part(page, "train")
+    training = place.locator(".training[data-step]")
+    expect(training).to_have_attribute("data-step", "0")
+    for at in (1, 2):
+        place.get_by_role("button", name="One step").click()
+        expect(training).to_have_attribute("data-step", str(at))
+    for typed, says in (("a " * 70, "has 71 tokens with <eos>: the limit is 64"), ("j j a b", "")):
+        place.get_by_label("Another example").fill(typed)
+        place.get_by_label("Another example").press("Enter")
+        expect(place.locator("[data-part=problem]")).to_contain_text(says)
+    expect(place.locator("[data-part=written]")).to_contain_text("j j a b →")
+    with page.expect_download() as download:
+        place.get_by_role("button", name="Save the network").click()
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    with zipfile.ZipFile(file) as packed:
+        packed.extractall(tmp_path)
+    trained = Translator.load(tmp_path / "reversal", "cpu")
+
+    place.get_by_role("button", name="Open in all pages").click()
+    expect(part(page, "source")).to_have_value("j j a b")
+    shown(page)
+    expected = trained.inspect("j j a b", decode=DecodeConfig(beam=5))
+    found = page.evaluate("(text) => headlight.translate(text)", "j j a b")
+    assert found["ids"] == [token.id for token in expected.target_out]
+    seen = np.array(found["maps"]["cross"], np.float32)
+    np.testing.assert_allclose(seen, expected.cross.ravel(), atol=1e-5)
+    expect(part(page, "captions")).to_contain_text(
+        re.compile(r"Trained in this visit on reversal: 2 steps, \d+ s\.")
+    )
+    expect(page.get_by_label("letters → reversed, trained here (1)")).to_be_checked()
+
+    page.get_by_label("German → English", exact=True).check()
+    expect(part(page, "source")).to_have_value(EXAMPLE)
+    shown(page)
+    part(page, "lessons").get_by_role("button", name="Train one here").click()
+    expect(training).to_have_attribute("data-step", "2")
+    (tmp_path / "bad.zip").write_bytes(file.read_bytes()[:-30])
+    for given, says in (("bad.zip", "this is not a ZIP file"), (file.name, "")):
+        place.locator("[data-part=given]").set_input_files(tmp_path / given)
+        expect(place.locator("[data-part=problem]")).to_contain_text(says)
+    expect(page.get_by_label("letters → reversed, trained here (2)")).to_be_checked()
+    shown(page)
+    assert page.evaluate("(text) => headlight.translate(text)", "j j a b")["ids"] == found["ids"]
+    page.reload()
+    expect(part(page, "captions")).to_contain_text("trained in a tab that is closed")
+    expect(page.get_by_label("German → English", exact=True)).to_be_checked()
 
 
 def test_actions_in_the_page_are_timed(visit):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import io
 import json
 import random
+import zipfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,19 +21,26 @@ from playwright.sync_api import Page
 from app.components.assets import joined
 from app.components.training.payload import SmallCurves, payload
 from app.export.weights import tokenizer_of_page
+from app.lessons.texts import table
+from core.checkpoint.folder import load
 from core.data.batches import Batch, collate
-from core.data.tasks import TASKS
+from core.data.tasks import TASKS, Example, pasted
 from core.experiments.bugs import BUGS
 from core.kinds import KINDS
+from core.small.checkpoint import save
 from core.small.examples import Examples
 from core.small.history import History
 from core.small.run import SmallConfig, SmallRun
 from core.text.tokenizer import PAD
 from core.training.loss import Objective
+from core.translator import Translator
 from tests.app.test_offline_payload import is_sent, unpacked
 
 TRAINING = Path(__file__).resolve().parents[2] / "app/components/network/training"
-SCRIPT = joined(TRAINING / "run.js", TRAINING.parent / "transformer.js", TRAINING / "history.js")
+SCRIPT = joined(
+    *(TRAINING / f"{name}.js" for name in ("run", "history", "pairs")),
+    TRAINING.parent / "transformer.js",
+)
 WORKER = joined(TRAINING.parents[1] / "offline/train_worker.js")
 GRADIENTS = 1e-9  # of the tensor's largest gradient
 
@@ -50,6 +60,25 @@ function open(task, tokenizer) {
   const examples = new Examples(task, new Tokenizer(tokenizer));
   examplesOf.set(task, examples);
   return { held: examples.held, right: base64Of(examples.right) };
+}
+
+const messageOf = (call) => {
+  try {
+    return call();
+  } catch ({ message }) {
+    return message;
+  }
+};
+
+/* Read pasted pairs, learn their vocabulary, and make the examples. */
+function paste(task, text) {
+  return messageOf(() => {
+    const pairs = pastedPairs(text), tokenizer = learnedTokenizer(pairs.flat()), { pieces } = tokenizer;
+    const examples = new Examples(task, tokenizer, pairs), { held, heldOut, isHeldOut } = examples;
+    examplesOf.set(task, examples);
+    const merges = [...tokenizer.merges.keys()].map((pair) => [pieces[Math.floor(pair / pieces.length)], pieces[pair % pieces.length]]);
+    return { pairs, pieces, merges, held, heldOut: heldOut.map(({ source, target }) => [source, target]), isHeldOut };
+  });
 }
 
 /* Train for some steps, then measure, show the maps of the first held-out example, and run the stored network on it. */
@@ -81,6 +110,19 @@ async function gradients(task, cases) {
   }));
 }
 
+/* The share of right answers as it is measured, and as it is counted from what the network writes. */
+async function counted(task, config, steps) {
+  const run = await makeRun(examplesOf.get(task), config);
+  for (let step = 0; step < steps; step++) run.step();
+  return [run.measure().exact, run.exactness()];
+}
+
+/* Save a network after some steps as the page does. */
+async function saved(script, start, steps) {
+  const { bytes } = await told(script, [start, ...Array(steps).fill({ ask: "step" }), { ask: "file", use: "save" }]);
+  return bytes;
+}
+
 /* Give the page's worker these messages, one after the other; return its last answer, the payload as base64. */
 async function told(script, messages) {
   const worker = new Worker(URL.createObjectURL(new Blob([script])));
@@ -91,7 +133,7 @@ async function told(script, messages) {
       worker.postMessage(message);
     });
   worker.terminate();
-  return { ...answer, payload: base64Of(answer.payload) };
+  return { ...answer, payload: answer.payload && base64Of(answer.payload), bytes: answer.bytes && base64Of(answer.bytes) };
 }
 
 /* The steps of a history's points while it is trained, with a point due at every `every`th step at first. */
@@ -249,6 +291,175 @@ def test_a_run_is_pythons(page, steps, config):
             np.testing.assert_allclose(numbers(stored, "<f8"), maps[kind].ravel(), atol=1e-5)
 
 
+def sentences(count: int, seed: int = 5) -> list[tuple[str, str]]:
+    rng = random.Random(seed)
+    drawn = [TASKS["grammar"].draw(rng) for _ in range(count)]
+    return [(f"{one.source} 12 – {n % 3} é", f"{one.target} ({n})") for n, one in enumerate(drawn)]
+
+
+def as_lines(pairs: Sequence[tuple[str, str]], mark: str = "\t") -> str:
+    return "\n".join(f"{source} {mark} {target}" for source, target in pairs)
+
+
+@pytest.mark.parametrize("count", [2, 19, 20, 150])
+def test_pasted_pairs_have_pythons_vocabulary_and_examples(page, count):
+    pairs = pasted(as_lines(sentences(count)))
+    own = Examples("pasted", pairs)
+    found = page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs)])
+    assert found["pairs"] == [list(pair) for pair in pairs]
+    expected = own.tokenizer.to_json()
+    vocabulary = expected["vocabulary"]
+    assert found["pieces"] == sorted(vocabulary, key=vocabulary.__getitem__)
+    assert found["merges"] == [list(merge) for merge in expected["merges"]]
+    assert found["isHeldOut"] == own.is_held_out == (count >= 20)
+    assert found["heldOut"] == [[one.source, one.target] for one in own.held.examples]
+    assert found["held"]["targetOut"]["ids"] == own.held.batch.target_out.flatten().tolist()
+
+
+def test_a_vocabulary_is_learned_as_by_the_library(page):
+    """Also where many pairs are equally frequent, and where two merges make the same piece."""
+    rng = random.Random(8)
+    for alphabet in ("ab", "aab ", "abcdefgh  ", "äöü12 3abc-<>.▁ ", "日本語ab 𝔉é\x07 "):
+        words = ["".join(rng.choices(alphabet, k=rng.randint(1, 30))) + "." for _ in range(120)]
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        expected = Examples("pasted", pasted(as_lines(pairs))).tokenizer.to_json()
+        found = page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs)])
+        vocabulary = expected["vocabulary"]
+        assert found["pieces"] == sorted(vocabulary, key=vocabulary.__getitem__)
+        assert found["merges"] == [list(merge) for merge in expected["merges"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a = b",
+        "a = b\nc",
+        "a = b\n\n = d",
+        "a = b\n" + "ä𝔉" * 51 + " → d",
+        "a → b = c\nd\te → f",
+        "a = b\r\n\x0b\x1cc = d\x85e = f\u2028g",
+        "\u200b = b\n\x1f c\x1f = d",
+        "a = b\n" * 5_001,
+        "a = b\n" * 5_001 + "c",
+        "a = b\n" * 5_000 + "c",
+        "c = d\n" + "a " * 50 + " = " + "`b " * 33,
+    ],
+)
+def test_pasted_text_is_read_or_refused_as_in_python(page, text):
+    try:
+        expected: Any = [list(pair) for pair in pasted(text)]
+        Examples("pasted", pasted(text))
+    except ValueError as error:
+        expected = str(error)
+    found = page.evaluate("(ask) => paste(...ask)", ["pasted", text])
+    assert (found if isinstance(found, str) else found["pairs"]) == expected
+
+
+def test_a_run_on_pasted_pairs_is_pythons(page):
+    pairs = [(" ".join(word), f"{word[0]} {len(word)}") for word in "ab bca c dab bb ad ca".split()]
+    config = {"d_model": 16, "layers": 1, "seed": 4, "positions": "learned"}
+    page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs * 4)])
+    found = page.evaluate("(ask) => train(...ask)", ["pasted", config, 200])
+    run = SmallRun(Examples("pasted", pairs * 4), SmallConfig(**config))
+    np.testing.assert_allclose(found["losses"], [run.step() for _ in range(200)], atol=1e-4)
+    assert found["exact"] == run.measure().exact
+    assert found["written"] == run.write(run.examples.held.batch.source, 12)
+
+
+def test_answers_are_counted_without_writing_them_where_that_is_the_same(page):
+    """A network that looks ahead predicts a right answer that it is fed, but may not write it."""
+    pairs = [(" ".join(word), " ".join(word[::-1])) for word in "abc bca ba ac cb cab".split()] * 4
+    page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs)])
+    found = {}
+    for bug in (None, *BUGS):
+        config = {"d_model": 16, "layers": 1, "bug": bug, "positions": "learned"}
+        exact, written = page.evaluate("(ask) => counted(...ask)", ["pasted", config, 60])
+        assert exact == written, bug
+        found[bug] = exact
+    run = SmallRun(
+        Examples("pasted", pasted(as_lines(pairs))),
+        SmallConfig(**config | {"bug": "no_causal_mask"}),
+    )
+    for _ in range(60):
+        run.step()
+    with torch.inference_mode():
+        batch = run.examples.held.batch
+        fed = run._pass(batch)[1].argmax(-1)
+    right = ((fed == batch.target_out) | (batch.target_out == PAD)).all(-1).double().mean()
+    assert found["no_causal_mask"] == run.measure().exact < right
+    assert found[None] > 0
+
+
+def test_a_link_sets_the_network_as_in_the_app(computing_page):
+    script = joined(TRAINING.parents[1] / "offline/train_settings.js")
+    given = json.dumps(table("train") | {"tasks": dict.fromkeys((*TASKS, "pasted"))})
+    ask = f"""(link) => {{
+      {script}
+      const settings = settingsOf({given}), found = chosenIn(link, settings);
+      return [found, configOf(found), linkOfSettings(found, settings)];
+    }}"""
+
+    def chosen(**link: str) -> Any:
+        return computing_page.evaluate(ask, link)
+
+    plain, config, link = chosen()
+    assert plain["train_task"] == "dates" and not any(link.values())
+    usual = dataclasses.asdict(SmallConfig())
+    assert config == {name: usual[name] for name in config}
+    odd = {"train_heads": "3", "train_seed": "12345", "train_bug": "?", "train_task": "x"}
+    assert chosen(**odd) == [plain, config, link]
+    wanted = {"train_heads": "8", "train_norm": "after", "train_smoothing": "0.1"}
+    wanted |= {"train_seed": "0", "train_bug": "swapped", "train_task": "pasted"}
+    task, config, link = chosen(**wanted)
+    assert task["train_task"] == "pasted"
+    changed = {"heads": 8, "norm_first": False, "label_smoothing": 0.1, "seed": 0, "bug": "swapped"}
+    assert config == {name: usual[name] for name in config} | changed
+    assert {name: str(value) for name, value in link.items() if value is not None} == wanted
+
+
+@pytest.mark.parametrize("pasted_pairs", [False, True])
+def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_pairs):
+    pairs = sentences(24)
+    own = Examples("pasted", pairs) if pasted_pairs else examples("numbers")
+    config = {"d_model": 16, "layers": 1, "heads": 2, "seed": 2, "positions": "learned"}
+    start = {"ask": "start", "turn": 1, "task": own.task, "configs": [config], "names": []}
+    start |= {"about": {}, "sides": own.sides, "pasted": as_lines(pairs)}
+    start["tokenizer"] = None if pasted_pairs else tokenizer_of_page(own.tokenizer.to_json())
+    content = base64.b64decode(page.evaluate("(ask) => saved(...ask)", [WORKER, start, 12]))
+    history = History(SmallRun(own, SmallConfig(**config)))
+    for step in range(1, 13):
+        history.run.step()
+        if step % 10 == 0:
+            history.add()
+    history.add()
+    save(history, tmp_path / "own", "here")
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        assert packed.testzip() is None
+        packed.extractall(tmp_path)
+    mine, theirs = (load(tmp_path / name) for name in (own.task, "own"))
+    assert mine.card.direction == theirs.card.direction and not mine.card.note
+    assert mine.card.model == theirs.card.model
+    assert mine.source_tokenizer.to_json() == theirs.source_tokenizer.to_json()
+    for name, parameter in theirs.model.named_parameters():
+        torch.testing.assert_close(mine.model.get_parameter(name), parameter, rtol=1e-3, atol=1e-7)
+    for key in ("recipe", "source", "corpora", "steps_done", "settings"):
+        assert mine.card.training[key] == theirs.card.training[key], key
+    for point, expected in zip(
+        mine.card.metrics["curve"], theirs.card.metrics["curve"], strict=True
+    ):
+        assert point == pytest.approx(expected, abs=1e-6)
+    texts = [one.source for one in own.held.examples[:5]]
+    ids = [
+        [
+            [token.id for token in one.target_out]
+            for one in Translator.load(tmp_path / name).inspect(texts)
+        ]
+        for name in (own.task, "own")
+    ]
+    assert ids[0] == ids[1]
+
+
 def histories_of(own: Examples, configs: list[dict[str, Any]], steps: int) -> list[History]:
     found = [History(SmallRun(own, SmallConfig(**config))) for config in configs]
     for history in found:
@@ -260,11 +471,16 @@ def histories_of(own: Examples, configs: list[dict[str, Any]], steps: int) -> li
 
 
 @pytest.mark.parametrize(
-    ("task", "bug", "shown"),
-    [("dates", "no_causal_mask", 0), ("sorting", "unscaled", 0), ("sorting", "unscaled", 1)],
+    ("task", "bug", "shown", "typed"),
+    [
+        ("dates", "no_causal_mask", 0, ""),
+        ("sorting", "unscaled", 0, ""),
+        ("sorting", "unscaled", 1, ""),
+        ("sorting", "unscaled", 1, "j  j a b"),
+    ],
 )
-def test_the_worker_sends_what_the_app_draws(page, task, bug, shown):
-    """Of the network with the mistake or of the one without it, for a chosen example."""
+def test_the_worker_sends_what_the_app_draws(page, task, bug, shown, typed):
+    """Of the network with the mistake or of the one without it, for a chosen or typed example."""
     own, steps = opened(page, task), 12
     plain_config = {"d_model": 16, "layers": 1, "heads": 2, "warmup": 1, "seed": 2}
     configs = [plain_config | {"bug": bug}, plain_config]
@@ -273,7 +489,7 @@ def test_the_worker_sends_what_the_app_draws(page, task, bug, shown):
     about = {"name": "a run", "languages": ["from", "to"]}
     start = {"turn": 3, "task": task, "configs": configs, "names": ["changed", "healthy"]}
     start |= {"tokenizer": tokenizer_of_page(own.tokenizer.to_json()), "about": about}
-    example = own.held.examples[3]
+    example = Example(typed, "") if typed else own.held.examples[3]
     history.watch(example)
     asked = [start | {"ask": "start"}, *[{"ask": "step"}] * steps]
     asked += [{"ask": "watch", "source": example.source}, {"ask": "show", "shown": shown}]

@@ -395,7 +395,7 @@ def test_the_parts_of_a_score_match_the_weights(record, weights, kind):
         )
     note = "the sum of the five"
     assert header["maps"][5]["note"] in (note, [[note] * HEADS])
-    assert side(header, "queries") == side(header, "keys") == numbered(tokens, 0)
+    assert side(header, "queries") == side(header, "keys") == numbered(tokens, 1)
     says(page, None, "parts add up", pytest.approx(0, abs=1e-5), pytest.approx(1e-5))
 
 

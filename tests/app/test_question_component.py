@@ -296,6 +296,14 @@ def test_an_update_keeps_the_answer_and_another_question_does_not(page):
     assert asked_page.answer(page, [3], False)["question"] == "two"
 
 
+def test_keys_are_not_named_where_there_is_no_keyboard(page):
+    asked_page.show(page, asked(hint="Click|, or use keys|."))
+    assert page.locator(".hint").inner_text() == "Click, or use keys."
+    devices = page.context.new_cdp_session(page)
+    devices.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 5})
+    assert page.locator(".hint").inner_text() == "Click."
+
+
 def test_marks_survive_an_update(page):
     data = asked_page.show(page, grid())
     page.locator(".option").nth(2).click()

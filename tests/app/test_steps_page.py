@@ -68,7 +68,7 @@ def claim_step(page: Rendered, record: TranslationRecord) -> None:
 
 def claim_caption(page: Rendered, beam: int) -> None:
     kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
-    page.claim(f"At each step the search keeps {kept}.")
+    page.claim(f"At each step, {'greedy' if beam == 1 else 'beam'} search keeps {kept}.")
 
 
 def test_the_tree_is_that_of_the_search_and_opens_on_its_first_token(translator):

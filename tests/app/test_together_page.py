@@ -77,8 +77,11 @@ def claim_largest(
 
 def test_the_page_opens_on_a_sentence_and_its_minimal_change(translator):
     page = render("together")
+    assert "first_of_two" not in page.payloads
+    page = render("together", "full_passes")
     page.claim_all("second_source", ["Second sentence", SWAPPED])
     first, second = translator.inspect(SHIRTS), translator.inspect(SWAPPED)
+    page.claim_all("two_translations", [f"→ {one.translation}" for one in (first, second)], "text")
     claim_both(page, first, second)
     claim_largest(page, first, second, "in the second sentence")
     nothing_else(page)
@@ -134,7 +137,7 @@ def test_another_model_gets_the_same_target(translator):
 
 
 def test_edits_keep_the_target(translator):
-    page = render("together", source=SNOW, beside="edits", edits="off.cross.2.3")
+    page = render("together", "full_passes", source=SNOW, beside="edits", edits="off.cross.2.3")
     first = translator.inspect(SNOW)
     edits, _ = Edits.parse("off.cross.2.3")
     ids = tuple(token.id for token in first.target_out)
@@ -145,7 +148,7 @@ def test_edits_keep_the_target(translator):
 
 
 def test_the_head_that_matters_most_is_offered_as_an_edit(translator):
-    none = render("together", source=SNOW, beside="edits")
+    none = render("together", "full_passes", source=SNOW, beside="edits")
     assert "second_explorer" not in none.payloads
     first = translator.inspect(SNOW)
     effects = head_effects(translator, first).changes
@@ -181,7 +184,7 @@ def box_of(part: Locator) -> FloatRect:
 def open_both(page: Page, serve, width: int, **query: str) -> tuple[Locator, Locator]:
     page.set_viewport_size({"width": width, "height": 900})
     extra = "".join(f"&{name}={quote(value)}" for name, value in query.items())
-    page.goto(f"{serve(MAIN)}/together?source={quote(SNOW)}{extra}")
+    page.goto(f"{serve(MAIN)}/together?source={quote(SNOW)}&kind=cross{extra}")
     both = page.locator("section[aria-label='Attention explorer']")
     expect(both).to_have_count(2, timeout=60_000)
     for root in (both.nth(0), both.nth(1)):

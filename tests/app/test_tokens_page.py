@@ -218,7 +218,9 @@ def test_each_merge_of_each_word_is_drawn(page: Page, network: str, sentence: st
                     assert id == shown, f"{where}, {text}"
                 if n:
                     left, right = values["merges"][ranks[n - 1]]
-                    of = f"merge {ranks[n - 1] + 1:,} of {len(values['merges']):,}"
+                    of = f"merge {ranks[n - 1] + 1:,}"
+                    if n == 1:
+                        of += f" of {len(values['merges']):,}"
                     assert said == f"{left} + {right} {of}", where
             place = drawn("[data-part=place]", "at.textContent")[0]
             assert place.startswith(f"{step} of {last} merge")

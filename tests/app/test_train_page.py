@@ -203,6 +203,27 @@ def test_hostile_choices_give_one_line():
     assert header["sentences"][0]["source_text"] == "a"
 
 
+def test_captions_are_offered_where_the_operator_has_them(tmp_path, monkeypatch):
+    def tasks(page: Rendered) -> list[str]:
+        return page.app.get("button_group")[0].options
+
+    assert "Captions" not in tasks(render("train"))
+    (tmp_path / "multi30k").mkdir()
+    for side in ("de", "en"):
+        lines = "".join(f"{side} Hund {n}.\n" for n in range(40))
+        (tmp_path / f"multi30k/train.{side}").write_text(lines)
+    monkeypatch.setenv("HEADLIGHT_DATA", str(tmp_path))
+    page = render("train", train_task="captions", **QUICK)
+    assert "Captions" in tasks(page)
+    header, _ = unpacked(page.payload("trained"))
+    assert header["languages"] == ["German", "English"]
+    assert header["sentences"][0]["source_text"] == "de Hund 36."
+    assert [one["short"] for one in header["measures"]["cross"]][1:] == []
+    assert any("only the answers are measured" in text for text in page.texts())
+    monkeypatch.setenv("HEADLIGHT_DATA", str(tmp_path / "nowhere"))
+    assert "Captions" not in tasks(render("train"))
+
+
 def test_a_click_without_a_free_place_says_so(monkeypatch):
     page = render("train", **QUICK)
     monkeypatch.setattr(small_runs, "TRAININGS", 0)

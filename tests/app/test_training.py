@@ -375,11 +375,14 @@ def test_the_page_says_what_was_measured_and_what_a_mark_means(
     aligning = [m.point for m in appearance.marks(run) if m.role == appearance.ALIGNING]
     ends = min(aligning), max(aligning)
     opening = page.claim_matching(
-        r"Between steps (.*) heads of the cross-attention .* their steps are not\. Press play\."
+        r"Between steps (.*) heads of the cross-attention .* their steps are not\. "
+        r"Opened at step .*, where head .* takes its role\. Press play\."
     )
+    opened = unpacked(page.payload("training"))[0]["opened"]
+    shown_at = [opened["start"], float(f"{opened['layer'] + 1}.{opened['head'] + 1}")]
     steps = [int(run.steps[point]) for point in ends]
     bleu = [n for p in (*ends, -1) for n in (round(run.bleu[p]), int(run.steps[p]))]
-    assert told(opening[0]) == [*steps, len(aligning), *bleu]
+    assert told(opening[0]) == [*steps, len(aligning), 64, *bleu, *shown_at]
     marks = r"\*\*What a mark means\.\*\*(.*)"
     match = page.claim_matching(marks, "training_notes")
     assert told(match[1]) == pytest.approx([30, 10, chance + 20, chance, 10, 50], abs=0.51)
@@ -405,7 +408,10 @@ def test_a_link_reaches_the_component() -> None:
 
     asked: Any = {"kind": "encoder", "layer": "2", "head": "mean", "step": "1655", "sentence": "3"}
     view = {"kind": "encoder", "layer": 2, "head": "mean"}
-    assert opened("scratch", "de-en", **asked) == {"sentence": 3, "step": 1655, **view}
+    assert opened("scratch", "de-en", **asked) == {
+        **{"sentence": 3, "step": 1655, "start": None},
+        **view,
+    }
     wrong: Any = {"kind": "x", "layer": "99", "head": "-1", "step": "½", "sentence": "9999999999"}
     # At the last point, this head has the most queries whose strongest key no other query shares.
     run = AttentionSnapshots.load(CHECKPOINTS / "captions-en-de" / FILE)
@@ -416,7 +422,14 @@ def test_a_link_reaches_the_component() -> None:
             own[layer, head] += sum(top.count(key) == 1 for key in top)
     layer, head = divmod(int(np.argmax(own)), own.shape[1])
     expected = {"sentence": 0, "step": None, "kind": "cross", "layer": layer, "head": head}
-    assert opened("captions", "en-de", **wrong) == expected
+    found = opened("captions", "en-de", **wrong)
+    start = found.pop("start")
+    assert found == expected
+    # From its start on, and not before, each row's strongest key is nearly always that of the end.
+    top = [[maps[:, layer, head].argmax(-1)] for maps in run.maps["cross"]]
+    kept = np.mean(np.concatenate([(of == of[-1]) for (of,) in top], axis=1), axis=1)
+    at = run.steps.tolist().index(start)
+    assert 0 < at < len(kept) - 1 and (kept[at:] >= 0.5).all()
 
 
 @pytest.fixture

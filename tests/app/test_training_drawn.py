@@ -281,7 +281,12 @@ def live_is(
         (said,) = [plain(m.words) for m in words if m.y == title.y and m is not title]
         full = ", ".join(
             filter(
-                None, (f"{lane.of_head[4:]}: " * bool(lane.of_head) + lane.value(value), lane.aside)
+                None,
+                (
+                    f"{lane.of_head[4:]}: " * bool(lane.of_head and not lane.aside)
+                    + lane.value(value),
+                    lane.aside,
+                ),
             )
         )
         assert full.startswith(said.removesuffix("…"))

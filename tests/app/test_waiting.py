@@ -1,5 +1,6 @@
 """Heavy users are throttled while others are active, and only then."""
 
+import threading
 import time
 from itertools import accumulate
 
@@ -125,3 +126,35 @@ def test_a_rejected_run_pauses_after_showing_why(clock, monkeypatch):
     monkeypatch.setattr(waiting, "_PAUSE_S", 0.5)
     assert seconds_of(refused) >= 0.5 and shown[0] < 0.2
     assert seconds_of(a_run) < 0.2, "the next run is not rejected"
+
+
+def test_long_work_gives_way_to_brief_runs_of_light_visitors(monkeypatch):
+    shares, started, over = FairShare(), threading.Event(), threading.Event()
+    monkeypatch.setattr(waiting, "SHARES", shares)
+    monkeypatch.setattr(waiting, "VISITS", Visits(shares))
+    monkeypatch.setattr(waiting, "session_id", lambda: threading.current_thread().name)
+    monkeypatch.setattr(waiting, "raise_if_cancelled", lambda: None)
+
+    def run() -> None:
+        with waiting.fair_run():
+            started.set()
+            over.wait(30)
+
+    def waited(until: float = 30.0) -> float:
+        return seconds_of(lambda: waiting.give_way(time.monotonic() + until))
+
+    with waiting.fair_run():  # one's own run
+        assert not waited()
+    other = threading.Thread(target=run, name="light")
+    other.start()
+    assert started.wait(30)
+    assert 0.05 <= waited(0.12) < 1
+    shares.charge("light", 5.0)
+    assert not waited(), "a heavy visitor"
+    shares.charge("light", -5.0)
+    monkeypatch.setattr(waiting, "_BRIEF_S", 0.0)
+    assert not waited(), "a long run"
+    monkeypatch.undo()
+    over.set()
+    other.join(30)
+    assert not waiting._running

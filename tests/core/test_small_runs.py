@@ -11,6 +11,7 @@ import torch
 import core
 from core.checkpoint import folder as checkpoint
 from core.config import DecodeConfig
+from core.data.captions import short_captions
 from core.data.tasks import Example
 from core.experiments.bugs import BUGS
 from core.kinds import KINDS
@@ -212,6 +213,30 @@ def test_given_pairs_are_learned_and_few_of_them_serve_twice():
         run.step()
     assert run.measure().exact == 1
     assert run.measure().shares.shape == (0, 1, 2)
+
+
+def test_captions_are_short_each_once_and_have_no_known_alignment(tmp_path):
+    lines = {
+        "de": [
+            "Ein Hund.",
+            "Ein " + "sehr " * 7 + "alter Hund.",
+            "Ein Hund.",
+            "Eine Katze schläft.",
+        ],
+        "en": ["A dog.", "An old dog.", "One dog.", "A cat " + "really " * 6 + "sleeps."],
+    }
+    lines = {side: [*own, *(f"{side} {n}" for n in range(30))] for side, own in lines.items()}
+    (tmp_path / "multi30k").mkdir()
+    for side, own in lines.items():
+        (tmp_path / f"multi30k/train.{side}").write_text("\n".join(own) + "\n")
+    expected = [("Ein Hund.", "A dog."), *((f"de {n}", f"en {n}") for n in range(30))]
+    assert [*short_captions(tmp_path)] == expected
+    (first, *_) = core.train_small("captions", data=str(tmp_path), **TINY)
+    own = first.run.examples
+    assert own.sides == ("de", "en") and own.is_held_out and own.parts == ()
+    assert {one.source for one in own.held.examples} == {source for source, _ in expected[-3:]}
+    with pytest.raises(ValueError, match="multi30k"):
+        next(core.train_small("captions", data=tmp_path / "nowhere"))
 
 
 def test_bad_settings_are_refused_in_one_line():

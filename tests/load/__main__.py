@@ -1,4 +1,4 @@
-"""Load-test the app, on this machine only: `python -m tests.load crowd|proxy|sessions|abuse`."""
+"""Load-test the app on this machine: `python -m tests.load crowd|proxy|sessions|abuse|learners`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from tests.load.abuse import KINDS, abuse, alone, next_to, ratio
+from tests.load.abuse import KINDS, abuse, alone, learners, next_to, ratio
 from tests.load.client import Client
 from tests.load.crowd import Results, crowd
 from tests.load.proxy import proxy
@@ -61,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     abused = commands.add_parser("abuse", help="one user next to an abuser, for each kind")
     abused.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     abused.add_argument("--sentences", type=bounded(100), default=12)
+    training = commands.add_parser("learners", help="the memory of one training, and of four")
+    training.add_argument("--seconds", type=bounded(900), default=60)
     abuser = commands.add_parser("abuser", help="run one abuser against the server at --port")
     abuser.add_argument("kind", choices=KINDS)
     abuser.add_argument("--seconds", type=bounded(900), default=300)
@@ -168,9 +170,30 @@ def run_abuse(args: argparse.Namespace) -> None:
                 say(f"  rejected {len(rejected)} times, after at most {max(rejected):.2f} s")
 
 
+def run_learners(args: argparse.Namespace) -> None:
+    """Measure the server's memory without a training, and while one and four visits train."""
+
+    async def during(count: int) -> float:
+        """Return the mean memory over the second half of the time."""
+        tabs = asyncio.create_task(learners(own.port, count))
+        await asyncio.sleep(args.seconds / 2)
+        seen = []
+        for _ in range(10):
+            await asyncio.sleep(args.seconds / 20)
+            seen.append(own.memory)
+        tabs.cancel()
+        return statistics.mean(seen)
+
+    with served(args) as own:
+        before = own.memory
+        said = [f"{count}: {asyncio.run(during(count)):.0f}" for count in (1, 4)]
+        say(f"memory without trainings {before:.0f} MB, with {', '.join(said)} MB")
+
+
 def main() -> None:
     args = parser().parse_args()
     runs = {"crowd": run_crowd, "proxy": run_proxy, "sessions": run_sessions, "abuse": run_abuse}
+    runs["learners"] = run_learners
     if args.command == "abuser":
         asyncio.run(abuse(args.port, args.kind, args.seconds))
     else:

@@ -114,8 +114,8 @@ async def trainings(port: int) -> None:
     await _clicking(port, "masks", "train_cheating", 0, "open_causal")
 
 
-async def learners(port: int) -> None:
-    """Train a network in each of four tabs, as browsers do: a run every second, again and again."""
+async def learners(port: int, count: int = 4) -> None:
+    """Train a network in each of some tabs, as browsers do: a run every second, again and again."""
 
     async def tab(number: int) -> None:
         while True:
@@ -125,7 +125,7 @@ async def learners(port: int) -> None:
                 for _ in range(60):
                     await asyncio.sleep(max(0.0, 1 - (await client.again(LEARNERS)).seconds))
 
-    await asyncio.gather(*(tab(number) for number in range(2, 6)))
+    await asyncio.gather(*(tab(number) for number in range(2, 2 + count)))
 
 
 async def checklists(port: int) -> None:

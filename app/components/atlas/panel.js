@@ -3,7 +3,7 @@
 import { buttonOf, element, headingCell, rowOf } from "../shared/dom.js";
 import { percent, signed } from "../shared/numbers.js";
 import { counted, fullName, fullText, hasIntervals, headId, headName, isMeasured, profileOf, rankOf, valueOf, valueText } from "./data.js";
-import { mainDistance, rolesOf } from "./roles.js";
+import { mainDistance, rolesOf, whyNoRole } from "./roles.js";
 
 /** @param {AtlasView} view */
 export function fillPanel(view) {
@@ -72,13 +72,6 @@ function fillNumbers({ data, parts }, n) {
   parts["numbers-note"].textContent = `${brackets}On the right: the rank by value, the largest first${lowest}.${holm}`;
 }
 
-/* Which of the conditions in the note a role without a label fails first. */
-function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
-  if (measured < rows) return `only ${percent(measured)} of the rows have such a key`;
-  if (low < floor) return `its interval reaches below ${percent(floor)}`;
-  return `chance alone comes within ${Math.round(100 * margin)} percentage points of its interval`;
-}
-
 /** @param {AtlasView} view */
 function fillRolesAndDistance({ data, parts, root }, n) {
   const { kind } = data.places[n];
@@ -98,8 +91,8 @@ function fillRolesAndDistance({ data, parts, root }, n) {
     parts["roles-note"].append(details);
   }
   const read = kind === "cross" ? " Fed: the target token that the decoder has just read. Produced: the one it writes next." : "";
-  const above = labels.length && !rows[0].isLabel ? ` The longest bar is no role: ${whyNoRole(data, rows[0])}.` : "";
-  parts["roles-key"].textContent = `Bar: share of its attention. Marks: what chance would give.${above}${read}`;
+  const above = labels.length && !rows[0].isLabel ? ` The longest bar is no role: ${whyNoRole(data, rows[0]).full}.` : "";
+  parts["roles-key"].textContent = `Bar: share of its attention, strong for a role. Marks: what chance would give.${above}${read}`;
   parts["roles-title"].textContent = labels.length ? `Its role: ${labels[0].title}` : "No role beyond chance";
   parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances only ${percent(profile)}` : ""}`).join("; "));
   const profile = profileOf(data, n);

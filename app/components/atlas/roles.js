@@ -36,6 +36,13 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
     .toSorted((a, b) => b.score - a.score);
 }
 
+/* Which of the conditions in the note a role without a label fails first: in full, and in brief for the picture. */
+export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
+  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `${percent(measured)} of rows` };
+  if (low < floor) return { full: `its interval reaches below ${percent(floor)}`, brief: "uncertain" };
+  return { full: `chance alone comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
+}
+
 const keyHeight = (width) => (width < ONE_LINE ? KEY + 20 : KEY);
 
 export function rolesGeometry(data, n, width) {
@@ -48,6 +55,7 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
   const rows = rolesOf(data, chosen.head);
   const x = (share) => left + between(0, share, 1) * length;
   const foot = rows.length * ROW;
+  const least = Math.max(data.floor, ...rows.filter(({ isLabel }) => isLabel).map(({ score }) => score));
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     drawBox(context, theme.line, x(share) - 0.5, 0, 1, foot + 4);
     if (Number.isInteger(share * 2)) drawNote(context, theme, percent(share), x(share), foot + 13, "center");
@@ -57,9 +65,10 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
     const y = row * ROW + ROW / 2;
     context.font = fontOf(theme, 13, isLabel ? 650 : 400);
     drawText(context, theme, cutLabel(context, title, left - 8), left - 8, y, { weight: isLabel ? 650 : 400, colour: isLabel ? "ink" : "ink2", align: "right" });
-    drawBox(context, theme.ramp.css[150], x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
+    drawBox(context, theme.ramp.css[isLabel ? 150 : 60], x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
     drawInterval(context, theme.ink, x(low), x(high), y);
     for (const [what, { lines }] of Object.entries(NULLS)) if (Number.isFinite(role[what])) drawNull(context, theme, lines, x(role[what]), y);
+    if (!isLabel && score >= least) drawReason(context, theme, whyNoRole(data, role).brief, x(0), x(1), x(score), y);
     drawText(context, theme, percent(score), left + length + 48, y, { weight: isLabel ? 650 : 400, align: "right" });
   });
   let [at, y] = [4, height - keyHeight(width) + 10];
@@ -71,6 +80,14 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
     drawNote(context, theme, words, at + 12, y);
     at += 30 + span;
   }
+}
+
+/* Behind the bar if there is room, else at the end of the bar. */
+function drawReason(context, theme, words, left, right, end, y) {
+  context.font = fontOf(theme, 12);
+  const span = context.measureText(words).width;
+  const at = end + 6 + span < right ? end + 6 : Math.max(left, end - 8 - span);
+  drawNote(context, theme, words, at, y);
 }
 
 const drawNull = (context, theme, lines, x, y) => drawMark(context, theme, theme.ink, 1.6, x, y, ...lines);

@@ -109,7 +109,10 @@ def headline(atlas: Atlas, found: Sequence[Measure]) -> str:
     text += " nats" if alone else " nats per token"
     own = atlas.arrays.get("bleu")
     if bleu is not None and own is not None and math.isfinite(bleu.values[n, 0]):
-        text += f", and BLEU changes by {_short(bleu, n)} of {number(float(own[0]), 0)}"
+        text += (
+            f", and BLEU changes by {_short(bleu, n)} of {number(float(own[0]), 0)} "
+            f"({atlas.origin.sentences:,} sentences of {atlas.origin.corpus})"
+        )
     return f"{text}."
 
 

@@ -14,7 +14,7 @@ const LEFT = 24;
 
 const TOP = 26;
 
-const NODE = { width: 68, height: 36 };
+const NODE = { width: 74, height: 36 };
 
 function label(className, words, x, y, anchor = "start") {
   const made = svgElement("text", { class: className, x, y, "text-anchor": anchor });
@@ -91,8 +91,8 @@ function drawNode(view, node, index, measuring) {
   const name = cutLabel(measuring, view.data.tokens[node.id].label, NODE.width - (node.finalRank ? 26 : 8));
   group.append(label("token", isolated(name), 4, 16));
   if (node.parent !== null) {
-    group.append(label("figures", fixed(node.log_prob, 2), 4, 30));
-    group.append(label("figures", fixed(node.total, 2), NODE.width - 4, 30, "end"));
+    group.append(label("figures", fixed(node.total, 2), 4, 30));
+    group.append(label("figures own", fixed(node.log_prob, 2), NODE.width - 4, 30, "end"));
   }
   if (node.finalRank) {
     group.append(svgElement("rect", { class: "flag", x: NODE.width - 19, y: 4, width: 15, height: 14, rx: 3 }));

@@ -54,8 +54,9 @@ function paintMerges(parts, { data, unit, step }) {
     if (n) {
       const [at, rank] = chosen.merges[n - 1];
       const [left, right] = states[n - 1].slice(at, at + 2);
-      said.append(element("b", "", `${left[0]} + ${right[0]}`), ` merge ${(rank + 1).toLocaleString("en")} of ${data.rules.toLocaleString("en")}`);
-    } else said.append(symbols.length > 1 ? "one symbol per character" : "one character");
+      const of = n > 1 ? "" : ` of ${data.rules.toLocaleString("en")}`;
+      said.append(element("b", "", `${left[0]} + ${right[0]}`), ` merge ${(rank + 1).toLocaleString("en")}${of}`);
+    } else said.append(symbols.length > 1 ? "single characters" : "one character");
     row.append(said);
     if (n > step) row.setAttribute("aria-hidden", "true");
     return row;

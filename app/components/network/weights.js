@@ -4,7 +4,7 @@
 
 import { ByteRows } from "./product.js";
 
-const CONFIG_KEYS = [
+export const CONFIG_KEYS = [
   "source_vocab_size", "target_vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers",
   "dim_feedforward", "dropout", "attention_dropout", "norm_first", "layer_norm_eps", "qkv_bias", "mask_score",
   "learned_positions", "max_length", "share_embeddings", "tie_classifier", "scale_embeddings", "final_norm",

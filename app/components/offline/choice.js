@@ -7,7 +7,7 @@ import { oneLine } from "../shared/single_line.js";
  * @typedef {{direction: string, name: string, source: string, target: string, learned: string,
  *   precision: string, parameters: number, sha256: string, tour: TourStop[], plan: boolean,
  *   left_out: string[], certainty: Record<string, [number, string][]>, examples: OfflineExample[],
- *   pairs: [string, string, string][]}} OfflineModel  source, target: names of the
+ *   pairs: [string, string, string][], note?: string}} OfflineModel  source, target: names of the
  *   languages; learned: what sentences the network was trained on, in words; sha256: of the weights
  *   as they are in the file; tour: see tour.js; plan: whether `tour` holds the stops of a plan for
  *   a class; left_out: a line for each stop that the page lacks; certainty: by search, see doubts.js
@@ -73,7 +73,9 @@ export const linkOfChoice = ({ direction, source, target, beam, edits }) => ({
  */
 export function turned(choice, models, direction, shown) {
   if (direction === choice.direction) return choice;
-  const example = modelOf(models, choice.direction).examples.find(({ text }) => text === choice.source);
+  const from = modelOf(models, choice.direction), to = modelOf(models, direction);
+  if (to.source !== from.target) return { ...choice, direction, source: to.source === from.source ? choice.source : (to.examples[0]?.text ?? ""), target: "", edits: "" };
+  const example = from.examples.find(({ text }) => text === choice.source);
   const translated = shown?.source === choice.source ? shown.translation : choice.source;
   return { ...choice, direction, source: example?.reference || translated, target: "", edits: "" };
 }

@@ -17,16 +17,7 @@ import { BEAMS, modelOf, searchName, turned } from "./choice.js";
  *   change: (change: Partial<Choice>) => void}} page
  */
 export function listenToForm(parts, models, { choice, shown, change }) {
-  parts.directions.replaceChildren(
-    ...models.map(({ direction, source, target }) => {
-      const label = element("label");
-      const button = element("input");
-      Object.assign(button, { type: "radio", name: "direction", value: direction });
-      button.addEventListener("change", () => change(turned(choice(), models, direction, shown())));
-      label.append(button, element("span", "", `${source} \u2192 ${target}`));
-      return label;
-    }),
-  );
+  parts.directions.addEventListener("change", ({ target: { value } }) => change(turned(choice(), models, value, shown())));
   for (let beam = BEAMS.fewest; beam <= BEAMS.most; beam++) {
     const option = element("option", "", searchName(beam));
     option.value = beam;
@@ -67,6 +58,7 @@ const referenceOf = ({ examples }, source) => examples.find(({ text }) => text =
 export function paintForm(parts, models, choice, change) {
   const model = modelOf(models, choice.direction);
   const [from, to] = model.direction.split("-");
+  if (parts.directions.children.length !== models.length) paintDirections(parts, models);
   for (const button of parts.directions.querySelectorAll("input")) button.checked = button.value === choice.direction;
   parts["direction-choice"].hidden = models.length < 2;
   parts.beam.value = choice.beam;
@@ -76,6 +68,17 @@ export function paintForm(parts, models, choice, change) {
   const reference = referenceOf(model, choice.source);
   parts["use-target"].textContent = reference && !choice.target ? "Use the reference" : "Look at it";
   paintExamples(parts, model, choice, change);
+}
+
+function paintDirections(parts, models) {
+  parts.directions.replaceChildren(
+    ...models.map(({ direction, source, target, note }) => {
+      const label = element("label"), button = element("input");
+      Object.assign(button, { type: "radio", name: "direction", value: direction });
+      label.append(button, element("span", "", `${source} \u2192 ${target}${note ? `, trained here (${direction.split("-")[2]})` : ""}`));
+      return label;
+    }),
+  );
 }
 
 /*

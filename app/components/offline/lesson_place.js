@@ -9,11 +9,12 @@ const NAMES = ["masks", "positions", "copy", "push", "train"];
  * @param {(name: string | null) => void} page.open  open a lesson, or none
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  see `mountLessons`
  * @param {{write: (changes: Record<string, any>) => void}} page.states  what `mountStates` needs
+ * @param {(model: object, stored: object, source: string) => Promise<void>} page.offer  see `mountTrain`
  * @returns {{isOpen: () => boolean, paint: () => Promise<void>, add: (mount: Function) => Promise<void>, addStates: (mount: Function) =>
  *   Promise<void>, addTrain: (mount: Function) => Promise<void>}} paint: show the lesson that the link names, or none; add, addStates,
  *   addTrain: mount the lessons, the states or the training, whose scripts come after the page's
  */
-export function lessonPlace(parts, { link, open, pass, states }) {
+export function lessonPlace(parts, { link, open, pass, states, offer }) {
   const shows = [];
   const chosen = () => NAMES.find((name) => name === link().lesson) ?? null;
   const paint = async () => {
@@ -38,7 +39,7 @@ export function lessonPlace(parts, { link, open, pass, states }) {
     addStates: (mount) => added(mount, { place: parts.states, files: filesOf("states-files"), link, open, ...states }),
     addTrain: (mount) => {
       const table = JSON.parse(textOf("train-table")), script = textOf("train-worker");
-      return added(mount, { place: parts.train, files: filesOf("train-files"), table, script, link, write: states.write, open });
+      return added(mount, { place: parts.train, files: filesOf("train-files"), table, script, link, write: states.write, open, offer });
     },
   };
 }

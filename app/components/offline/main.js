@@ -27,6 +27,8 @@ const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect"
 
 const ESCAPED_LINK = "In this link, & had become &amp;. It was read as meant.";
 
+const LOST_NETWORK = "The network of this link was trained in a tab that is closed: train it again, or load it if it was saved.";
+
 /** The page's elements by name. @returns {Record<string, any>} */
 const pageParts = () => {
   const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-page]"));
@@ -70,7 +72,8 @@ export function openPage() {
   if (planned && !Object.keys(readFragment()).length) writeFragment(linkOfStop(planned, 1));
   let choice = choiceOf(readFragment(), models);
   let shown = null; // the last translation: its text, translation and payload
-  let escaped = isFragmentEscaped() ? ESCAPED_LINK : "";
+  const isLost = /-\d+$/.test(readFragment().direction ?? "");
+  let remark = isFragmentEscaped() ? ESCAPED_LINK : isLost ? LOST_NETWORK : ""; // on the link
   let latest = 0; // number of the newest refresh; the answers of older ones are dropped
 
   const { host, deliver, navigate } = offlineHost({
@@ -178,7 +181,7 @@ export function openPage() {
   /* Notes on how the text was read, and the least certain token. */
   function tellCaptions({ target_out, log_probs, given_target }, typed) {
     const names = displayTokens(withProbabilities(target_out, asFloats(log_probs)), 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
-    tell("captions", [escaped, typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
+    tell("captions", [modelOf(models, choice.direction).note, remark, typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
   }
 
   const tell = (part, line) => (parts[part].textContent = line || "");
@@ -196,14 +199,14 @@ export function openPage() {
     if (view && next.beam === BEAMS.usual && !next.edits) return openLink({ ...linkOfChoice(next), ...view });
     const same = Object.keys(next).every((name) => next[name] === choice[name]);
     choice = next;
-    escaped = "";
+    remark = "";
     // Keep kind, layer and head, but not the pinned cell: it belongs to the earlier pass.
     if (!same) writeFragment({ ...linkOfChoice(choice), q: null, k: null }, true);
     return refresh(null);
   }
 
   const follow = () => {
-    escaped = isFragmentEscaped() ? ESCAPED_LINK : "";
+    remark = isFragmentEscaped() ? ESCAPED_LINK : "";
     const link = readFragment();
     choice = choiceOf(link, models);
     navigate();
@@ -253,7 +256,16 @@ export function openPage() {
       return follow();
     },
   };
-  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass, states });
+  /* Offer a network that was trained or loaded here until the page is closed, and translate with it. */
+  const offer = async (model, stored, source) => {
+    const direction = `${model.direction}-${models.filter(({ note }) => note).length + 1}`;
+    opened.set(direction, worker.ask("open", { direction, stored }, { known: `open ${direction}` }));
+    await opened.get(direction);
+    isOpen.add(direction);
+    models.push({ ...model, direction });
+    openLink({ direction, source });
+  };
+  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass, states, offer });
 
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);

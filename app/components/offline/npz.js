@@ -9,6 +9,9 @@ const [ZIP_LOCAL, ZIP_ENTRY, ZIP_END] = [0x04034b50, 0x02014b50, 0x06054b50];
 const ZIP_VERSION = 20;
 const ZIP_DATE = 0x21; // always 1 January 1980, so that the same record gives the same file
 
+/** Thrown for a file that cannot be read. The message is one line for the reader. */
+export class FileError extends Error {}
+
 /** Return JSON values as the bytes that the hash covers, like `canonical_bytes` in core/record/canonical.py. @returns {Uint8Array[]} */
 function canonicalParts(value) {
   if (typeof value === "string") {
@@ -102,8 +105,8 @@ function npyOf(name, shape, numbers) {
   return concatenated([ascii(`${magic}${header.padEnd(length - 1)}\n`), bytesOf(numbers)]);
 }
 
-/* A zip archive without compression: each file after its header, then the directory and its end. */
-function zipOf(files) {
+/** A zip archive without compression: each file after its header, then the directory and its end. @param {[string, Uint8Array][]} files */
+export function zipOf(files) {
   const parts = [];
   const directory = [];
   let offset = 0;
@@ -119,6 +122,27 @@ function zipOf(files) {
   const end = integers("42222442", ZIP_END, 0, 0, files.length, files.length, entries.length, offset, 0);
   return concatenated([...parts, entries, end]);
 }
+
+/**
+ * The files of a zip archive by name, without folders. Throws for another file, and for one that unpacks to more than `most` bytes.
+ * @param {Uint8Array<ArrayBuffer>} bytes @param {number} most
+ */
+export async function unzipped(bytes, most) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), end = bytes.length - 22, found = new Map();
+  if (end < 0 || view.getUint32(end, true) !== ZIP_END) throw new FileError("this is not a ZIP file: give one that this page or the app has saved");
+  for (let at = view.getUint32(end + 16, true), left = most; at < end; ) {
+    const [isDeflated, packed, size] = [view.getUint16(at + 10, true), view.getUint32(at + 20, true), view.getUint32(at + 24, true)];
+    const [length, extra, comment] = [28, 30, 32].map((field) => view.getUint16(at + field, true)), local = view.getUint32(at + 42, true);
+    if ((left -= size) < 0) throw new FileError(`the ZIP file unpacks to more than ${most} bytes: give one that this page or the app has saved`);
+    const start = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true), content = bytes.slice(start, start + packed);
+    const name = new TextDecoder().decode(bytes.subarray(at + 46, at + 46 + length)).split("/").at(-1);
+    found.set(name, isDeflated ? await inflated(content) : content);
+    at += 46 + length + extra + comment;
+  }
+  return found;
+}
+
+const inflated = async (bytes) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).arrayBuffer());
 
 /* Little-endian integers; `widths` holds the number of bytes of each. */
 function integers(widths, ...values) {

@@ -1,14 +1,18 @@
 // Mounts *Train one here* in the offline page: a separate script with a worker of its own, so that the page can translate meanwhile.
 
+import { Random, TASKS } from "../network/training/tasks.js";
 import { buttonOf, element, fillSelect, partsOf } from "../shared/dom.js";
 import { fixed, percent, scientific } from "../shared/numbers.js";
+import { save } from "../shared/save.js";
 import { readTheme } from "../shared/theme.js";
 import { renderTraining } from "../training/main.js";
+import { readCheckpoint } from "./checkpoint.js";
 import { filled, textsOf, verdictIn } from "./lesson_table.js";
-import { configOf, EXPERIMENTS, linkOfSettings, SETTINGS, settingsOf, withoutChange } from "./train_settings.js";
+import { chosenIn, configOf, linkOfSettings, settingsOf, withoutChange } from "./train_settings.js";
 
 const NAMES = ["with the change", "without it"];
 const PREDICTIONS = { copes: "yes", worse: "partly", fails: "no" };
+const DRAWN = 5; // examples of a network that is opened
 const FOUND = 0.5; // the share of its weight on the right tokens with which a head finds them
 
 /* The view of the maps lives in the page, as the link's view is that of a sentence. */
@@ -28,32 +32,40 @@ const hostOfMaps = () => {
  * @param {object} page
  * @param {HTMLElement} page.place
  * @param {DocumentFragment} page.files  style, page and training component
- * @param {LessonTable & {tasks: Record<string, {tokenizer: object, languages: string[]}>}} page.table
+ * @param {LessonTable & {tasks: Record<string, {tokenizer: object | null, sides: string[], languages: string[]}>}} page.table  given pairs have
+ *   no tokenizer yet
  * @param {string} page.script  of the worker
  * @param {() => Record<string, string>} page.link  the parameters of the page's link
  * @param {(changes: Record<string, any>) => void} page.write  change them
  * @param {(name: string | null) => void} page.open  open another lesson, or none
+ * @param {(model: object, stored: object, source: string) => Promise<void>} page.offer  a network to all pages, and translate
  * @returns {(name: string | null) => Promise<void>} show it; null for no lesson
  */
-export function mountTrain({ place, files, table, script, link, write, open }) {
+export function mountTrain({ place, files, table, script, link, write, open, offer }) {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   const nodes = [.../** @type {DocumentFragment} */ (files.cloneNode(true)).children]; // in the page only while they are shown
   const page = /** @type {HTMLElement} */ (nodes.find((node) => node.matches(".state-page"))), parts = partsOf(page), say = textsOf(table);
-  const tasks = Object.keys(table.tasks), mistakes = Object.keys(table.texts).flatMap((key) => (key.startsWith("mistake.") ? [key.slice(8)] : []));
+  const drawing = /** @type {HTMLElement} */ (nodes.find((node) => node.matches(".training")));
+  const tasks = Object.keys(table.tasks), settings = settingsOf(table), { experiments } = table.rules;
   const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-  let worker = null, turn = 0, settings = null, state = null, predicted = null, watched = null, isDue = false;
+  let worker = null, turn = 0, chosen = null, state = null, predicted = null, refused = "", isDue = false;
 
   const begin = () => {
     const started = new Worker(address);
     started.addEventListener("message", ({ data }) => {
       if (data.turn !== turn) return;
-      state = data;
+      if (data.use) return void useFile(data.use, data.bytes);
+      refused = data.refused || refused;
+      state = data.payload ? data : null;
       paintSoon();
     });
     started.addEventListener("error", ({ message }) => (parts.problem.textContent = `The training stopped (${message}): press Start again.`));
     return started;
   };
-  const tell = (ask, fields = {}) => worker.postMessage({ ask, ...fields }, []);
+  const tell = (ask, fields = {}) => {
+    refused = "";
+    worker.postMessage({ ask, ...fields }, []);
+  };
 
   /* The worker may be faster than the screen. */
   const paintSoon = () => {
@@ -62,18 +74,50 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   };
 
   function start() {
-    const { train_task: task, train_seed: seed } = settings, { tokenizer, languages } = table.tasks[task];
-    const config = configOf(settings), other = withoutChange(config);
+    const { train_task: task, train_seed: seed } = chosen, { tokenizer, languages, sides } = table.tasks[task];
+    const config = configOf(chosen), other = withoutChange(config), pasted = parts.pairs.value;
     worker?.terminate(); // it may be in the middle of a step
-    [worker, state, predicted, watched] = [begin(), null, null, null];
+    [worker, state, predicted, refused] = [begin(), null, null, ""];
     const about = { name: `${task}, seed ${seed}`, languages };
-    tell("start", { turn: ++turn, task, tokenizer, about, names: NAMES, configs: other ? [config, other] : [config] });
+    if (tokenizer || pasted.trim()) tell("start", { turn: ++turn, task, tokenizer, pasted, about, sides, names: NAMES, configs: other ? [config, other] : [config] });
+    else refused = say("pairs.none");
+    if (parts.fast.checked) tell("fast", { on: true });
     parts.compared.hidden = parts.prediction.hidden = !other;
     parts.shown.value = "0";
+    parts.examples.replaceChildren(); // of the task
+  }
+
+  /* Save the network, or offer it to all pages. */
+  async function useFile(use, bytes) {
+    if (use === "save") return save(`headlight_${chosen.train_task}.zip`, new Blob([bytes]));
+    try {
+      const { config, stored } = await readCheckpoint(bytes), watched = use === "open" ? state : { source: "", examples: [] };
+      const model = modelOfFile(config, watched.examples.slice(0, DRAWN));
+      await offer(model, stored, watched.source || (model.examples[0]?.text ?? ""));
+    } catch (error) {
+      refused = error.message;
+      paint();
+    }
+    return undefined;
+  }
+
+  /* What the page lists of a network. Examples of a generated task come with their answers. */
+  function modelOfFile({ training, source_language: from, target_language: to, parameters }, sources) {
+    const [task] = Object.keys(training.corpora), { positions, bug } = training.settings, random = new Random(0);
+    const drawn = TASKS[task] ? Array.from({ length: DRAWN }, () => TASKS[task].draw(random)) : sources.map((source) => ({ source, target: "" }));
+    const [source, target] = Object.values(table.tasks).find(({ sides }) => sides.join() === `${from},${to}`)?.languages ?? [from, to];
+    const note = [say("card.trained", { task, steps: fixed(training.steps_done, 0), seconds: fixed(training.seconds, 0) })];
+    if (positions === "none") note.push(say("card.positions"));
+    if (bug) note.push(say("card.mistake", { mistake: say(`mistake.${bug}`) }));
+    return {
+      direction: `${from}-${to}`, name: task, source, target, learned: task, precision: "fp16", parameters, sha256: "", tour: [], plan: false,
+      left_out: [], certainty: {}, pairs: [], note: note.join(" "),
+      examples: drawn.map((one) => ({ title: one.source, text: one.source, hint: "", reference: one.target, view: null })),
+    };
   }
 
   function choose(changes) {
-    write(linkOfSettings({ ...settings, ...changes }, tasks));
+    write(linkOfSettings({ ...chosen, ...changes }, settings));
     show("train");
   }
 
@@ -91,19 +135,16 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   };
 
   function fillSettings() {
-    const mistake = { label: "Train with a mistake", options: mistakes };
-    const boxes = Object.entries({ ...SETTINGS, train_bug: mistake }).map(([name, { label, options }]) => {
-      const select = element("select", "", "");
-      select.dataset.name = name;
-      select.replaceChildren(...options.map((one) => Object.assign(element("option", "", name === "train_bug" ? say(`mistake.${one}`) : String(one)), { value: one })));
-      select.addEventListener("change", () => choose({ [name]: options[select.selectedIndex] }));
-      return labelled(label, select);
+    const boxes = Object.entries(settings).filter(([name]) => name !== "train_task").map(([name, { label, options, most }]) => {
+      const control = options ? element("select", "", "") : Object.assign(element("input", "", ""), { type: "number", min: "0", max: String(most) });
+      control.dataset.name = name;
+      if (options) fillSelect(control, options.map((one) => [one, wordOf(name, one)]));
+      control.addEventListener("change", () => choose(chosenIn({ ...chosen, [name]: control.value }, settings)));
+      return labelled(label, control);
     });
-    const seed = Object.assign(element("input", "", ""), { type: "number", min: "0", max: "9999" });
-    seed.dataset.name = "train_seed";
-    seed.addEventListener("change", () => choose({ train_seed: Math.min(9999, Math.max(0, Math.trunc(Number(seed.value)))) }));
-    parts.settings.replaceChildren(...boxes, labelled("Seed", seed));
+    parts.settings.replaceChildren(...boxes);
   }
+  const wordOf = (name, value) => (name === "train_bug" ? say(`mistake.${value}`) : String(value));
   const labelled = (label, control) => {
     const box = element("label", "choice-box", `${label} `);
     box.append(control);
@@ -111,15 +152,16 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   };
 
   function paintSettings() {
-    for (const control of /** @type {NodeListOf<HTMLInputElement>} */ (parts.settings.querySelectorAll("[data-name]"))) control.value = settings[control.dataset.name];
-    press(parts.tasks, settings.train_task);
-    parts.learns.textContent = say(`learns.${settings.train_task}`);
-    const changed = linkOfSettings(settings, tasks), named = { ...SETTINGS, train_seed: { label: "Seed" }, train_bug: { label: "Mistake" } };
-    const described = Object.entries(named).flatMap(([name, { label }]) => (changed[name] === null ? [] : [`${label.toLowerCase()}: ${name === "train_bug" ? say(`mistake.${changed[name]}`) : changed[name]}`]));
+    for (const control of /** @type {NodeListOf<HTMLInputElement>} */ (parts.settings.querySelectorAll("[data-name]"))) control.value = chosen[control.dataset.name];
+    press(parts.tasks, chosen.train_task);
+    parts.learns.textContent = say(`learns.${chosen.train_task}`);
+    parts.pasted.hidden = table.tasks[chosen.train_task].tokenizer !== null;
+    const { train_task: _, ...changed } = linkOfSettings(chosen, settings), named = Object.entries(changed).filter(([, value]) => value !== null);
+    const described = named.map(([name, value]) => `${settings[name].label.toLowerCase()}: ${wordOf(name, value)}`);
     parts.described.textContent = described.length ? `(${described.join(" \u00b7 ")})` : "";
     for (const button of parts.experiments.children) {
-      const own = linkOfSettings(EXPERIMENTS[button.dataset.name], tasks);
-      button.disabled = Object.keys(own).every((name) => own[name] === changed[name]);
+      const own = chosenIn(experiments[button.dataset.name], settings);
+      button.disabled = Object.keys(own).every((name) => own[name] === chosen[name]);
     }
   }
 
@@ -132,11 +174,11 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
 
   /** How far the shown network is, and which head finds what. */
   function leadOf() {
-    const { step, counted, exact, over, seconds, best } = state;
+    const { step, counted, exact, over, seconds, best, few } = state;
     if (!step) return rich("lead.untrained");
     const found = best.filter(({ share }) => share >= FOUND);
     const heads = found.map(({ part, layer, head, share }) => say("lead.finds", { head: `Head ${layer + 1}.${head + 1}`, part, share: percent(share) }));
-    const said = found.length ? heads : [say("lead.none")];
+    const said = [...(found.length || !best.length ? heads : [say("lead.none")]), ...(few ? [say("lead.same", { few })] : [])];
     return [...rich(`lead.${over ? "over" : "running"}`, { step: fixed(counted, 0), seconds: fixed(seconds, 0), exact: percent(exact) }), ...said.flatMap((one) => [" ", one])];
   }
 
@@ -154,20 +196,23 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   }
 
   function paint() {
-    if (!state || place.hidden) return;
-    const { step, running, over, problem, source, target, written, examples, payload } = state;
+    if (place.hidden) return;
+    parts.problem.textContent = state?.problem || refused;
+    for (const part of ["run", "step", "again", "open", "save", "example"]) parts[part].disabled = !state;
+    for (const node of [parts.lead, parts.verdict, parts.written.parentElement, drawing]) node.hidden = !state;
+    if (!state) return;
+    const { step, running, over, source, target, written, examples, payload } = state;
     parts.run.textContent = running ? "Pause" : step ? "Go on" : "Train";
     parts.run.disabled = over;
     parts.step.disabled = running || over;
-    parts.again.disabled = !step;
+    parts.again.disabled = parts.open.disabled = !step;
+    parts.save.disabled = !step || running;
     for (const button of parts.predictions.children) button.disabled = step > 0;
     press(parts.predictions, predicted);
-    parts.problem.textContent = problem;
     parts.verdict.textContent = verdict();
     parts.lead.replaceChildren(...leadOf());
-    parts.written.replaceChildren(...rich(`written.${written === target ? "right" : "wrong"}`, { source, target, written: written || "\u2026" }));
-    if (!watched) fillSelect(parts.example, examples.map((one) => [one, one])); // of the task
-    parts.example.value = watched ??= source; // what was asked for, even if the worker has not come to it
+    parts.written.replaceChildren(...rich(`written.${!target ? "own" : written === target ? "right" : "wrong"}`, { source, target, written: written || "\u2026" }));
+    if (parts.examples.children.length === 0) parts.examples.replaceChildren(...examples.map((value) => Object.assign(element("option", "", ""), { value })));
     renderTraining({ data: payload, parentElement: root, key: "trained", makeHost: hostOfMaps });
   }
 
@@ -177,9 +222,9 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
     if (place.hidden) return void root.replaceChildren();
     if (isOther) root.replaceChildren(...nodes);
     readTheme(page);
-    const asked = settingsOf(link(), tasks, mistakes);
-    if (JSON.stringify(asked) !== JSON.stringify(settings)) {
-      settings = asked;
+    const asked = chosenIn(link(), settings);
+    if (JSON.stringify(asked) !== JSON.stringify(chosen)) {
+      chosen = asked;
       start();
     }
     paintSettings();
@@ -188,7 +233,7 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   };
 
   fillButtons(parts.tasks, tasks, (name) => say(`tasks.${name}`), (name) => choose({ train_task: name }));
-  fillButtons(parts.experiments, Object.keys(EXPERIMENTS), (name) => say(`experiments.${name}`), (name) => choose({ ...settingsOf({}, tasks, mistakes), ...EXPERIMENTS[name] }));
+  fillButtons(parts.experiments, Object.keys(experiments), (name) => say(`experiments.${name}`), (name) => choose(chosenIn(experiments[name], settings)));
   fillButtons(parts.predictions, Object.keys(PREDICTIONS), (name) => say(`predict.${PREDICTIONS[name]}`), (name) => {
     predicted = name;
     paint();
@@ -201,8 +246,21 @@ export function mountTrain({ place, files, table, script, link, write, open }) {
   parts.again.addEventListener("click", () => start());
   parts.shown.addEventListener("change", () => tell("show", { shown: Number(parts.shown.value) }));
   parts.example.addEventListener("change", () => {
-    watched = parts.example.value;
-    tell("watch", { source: watched });
+    if (parts.example.value.trim()) tell("watch", { source: parts.example.value.trim() });
+    parts.example.value = "";
+  });
+  parts["pasted-label"].textContent = say("pairs.label");
+  parts.pairs.placeholder = say("pairs.shown");
+  parts.pairs.addEventListener("change", () => {
+    start();
+    paint();
+  });
+  parts.fast.addEventListener("change", () => tell("fast", { on: parts.fast.checked }));
+  for (const use of ["open", "save"]) parts[use].addEventListener("click", () => tell("file", { use }));
+  parts.load.addEventListener("click", () => parts.given.click());
+  parts.given.addEventListener("change", async () => {
+    await useFile("load", new Uint8Array(await parts.given.files[0].arrayBuffer()));
+    parts.given.value = "";
   });
   parts.close.addEventListener("click", () => open(null));
   return show;

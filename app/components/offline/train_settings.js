@@ -1,50 +1,36 @@
 // What the visitor chooses before a training, in the page's link under the app's names, as app/views/train/settings.py. No DOM.
 
-/** @typedef {import("../network/training/run.js").SmallConfig} SmallConfig */
+/**
+ * @typedef {import("../network/training/run.js").SmallConfig} SmallConfig
+ * @typedef {Record<string, {label: string, usual: any, options?: any[], most?: number}>} Settings  by parameter of the link; without
+ *   options, a whole number from 0
+ */
 
-/** By parameter of the link: a label, the options, and the usual one. */
-export const SETTINGS = {
-  train_layers: { label: "Layers of each side", options: [1, 2, 3], usual: 2 },
-  train_heads: { label: "Heads", options: [1, 2, 4, 8], usual: 4 },
-  train_width: { label: "d_model", options: [32, 64, 96], usual: 64 },
-  train_positions: { label: "Positions", options: ["sinusoids", "learned", "none"], usual: "sinusoids" },
-  train_norm: { label: "Norm", options: ["before", "after"], usual: "before" },
-  train_smoothing: { label: "Label smoothing", options: [0, 0.1], usual: 0 },
-  train_warmup: { label: "Warm-up steps", options: [1, 50, 200], usual: 50 },
-};
-const [TASK, SEED, MISTAKE] = ["train_task", "train_seed", "train_bug"];
-const LARGEST_SEED = 9999;
+/** The settings of the lesson's table, with all options. @param {LessonTable & {tasks: object}} table @returns {Settings} */
+export function settingsOf({ texts, rules: { settings }, tasks }) {
+  const mistakes = Object.keys(texts).flatMap((key) => (key.startsWith("mistake.") ? [key.slice(8)] : []));
+  return { ...settings, train_task: { ...settings.train_task, options: Object.keys(tasks) }, train_bug: { ...settings.train_bug, options: mistakes } };
+}
 
-/** Ready experiments: what each sets, over the usual settings. */
-export const EXPERIMENTS = {
-  positions: { train_task: "reversal", train_positions: "none" },
-  causal: { [MISTAKE]: "no_causal_mask" },
-  heads: { train_heads: 1 },
-};
-
-/** All settings of a link; impossible ones become the usual. @param {Record<string, string>} link @param {string[]} tasks @param {string[]} mistakes */
-export function settingsOf(link, tasks, mistakes) {
-  const chosen = ({ options, usual }, given) => options.find((one) => String(one) === given) ?? usual;
-  const seed = /^\d{1,4}$/.test(link[SEED] ?? "") ? Number(link[SEED]) : 1;
-  const own = Object.fromEntries(Object.entries(SETTINGS).map(([name, setting]) => [name, chosen(setting, link[name])]));
-  return {
-    ...own, [SEED]: Math.min(seed, LARGEST_SEED),
-    [TASK]: chosen({ options: tasks, usual: tasks[0] }, link[TASK]), [MISTAKE]: chosen({ options: mistakes, usual: "none" }, link[MISTAKE]),
+/** What a link chooses; impossible values become the usual. @param {Record<string, any>} link @param {Settings} settings */
+export function chosenIn(link, settings) {
+  const chosen = (given, { options = null, most = 0, usual }) => {
+    if (options) return options.find((one) => String(one) === String(given)) ?? usual;
+    return /^\d{1,4}$/.test(given ?? "") ? Math.min(Number(given), most) : usual;
   };
+  return Object.fromEntries(Object.entries(settings).map(([name, setting]) => [name, chosen(link[name], setting)]));
 }
 
-/** The parameters of a link with these settings; null for a usual one. */
-export function linkOfSettings(settings, tasks) {
-  const usual = settingsOf({}, tasks, []);
-  return Object.fromEntries(Object.keys(usual).map((name) => [name, (settings[name] ?? usual[name]) === usual[name] ? null : settings[name]]));
-}
+/** The parameters of a link with a choice; null for a usual value. @param {Record<string, any>} chosen @param {Settings} settings */
+export const linkOfSettings = (chosen, settings) =>
+  Object.fromEntries(Object.entries(settings).map(([name, { usual }]) => [name, (chosen[name] ?? usual) === usual ? null : chosen[name]]));
 
 /** @returns {SmallConfig} */
-export function configOf(settings) {
+export function configOf(chosen) {
   return {
-    layers: settings.train_layers, heads: settings.train_heads, d_model: settings.train_width, positions: settings.train_positions,
-    norm_first: settings.train_norm === "before", label_smoothing: settings.train_smoothing, warmup: settings.train_warmup,
-    seed: settings[SEED], bug: settings[MISTAKE] === "none" ? null : settings[MISTAKE],
+    layers: chosen.train_layers, heads: chosen.train_heads, d_model: chosen.train_width, positions: chosen.train_positions,
+    norm_first: chosen.train_norm === "before", label_smoothing: chosen.train_smoothing, warmup: chosen.train_warmup,
+    seed: chosen.train_seed, bug: chosen.train_bug === "none" ? null : chosen.train_bug,
   };
 }
 

@@ -1,32 +1,44 @@
 // The worker that trains: a network, and perhaps a second one without the change beside it. It is told what to do by messages.
 
 import { Tokenizer } from "../network/subwords.js";
-import { Examples } from "../network/training/examples.js";
+import { Examples, FEW } from "../network/training/examples.js";
 import { bestHead, History } from "../network/training/history.js";
+import { learnedTokenizer, pastedPairs } from "../network/training/pairs.js";
 import { makeRun } from "../network/training/run.js";
 import { runPayload } from "../network/training/snapshots.js";
+import { checkpointOf } from "./checkpoint.js";
 
 const LAST_STEP = 500;
 const REPAINT_MS = 650; // between two pictures, of which training has what measuring leaves, but at least:
 const LEAST_MS = 200;
 const MOST_OFFERED = 20; // examples
 
-/** @type {{turn: number, about: any, names: string[], histories: History[], shown: number, running: boolean, seconds: number, problem: string}} */
+const FAST = 4; // times fewer points are measured
+
+/** @type {{turn: number, about: any, sides: string[], names: string[], histories: History[], shown: number, running: boolean, fast: boolean, seconds: number, problem: string}} */
 let training = null;
 
-const hasEnded = () => training.histories[0].run.stepNumber >= LAST_STEP || training.problem !== "";
+const hasEnded = () => stepNumber() >= LAST_STEP || training.problem !== "";
 
-let timer = 0, overhead = 0; // ms: what measuring and packing took last
+let timer = 0;
+let overhead = 0, stepMs = 0, dueMs = 0; // what measuring and packing took last, a step, and measuring a point that is due
 const workSoon = () => {
   clearTimeout(timer);
   timer = setTimeout(work);
 };
 
+const isDue = (step) => step % (training.histories[0].every * (training.fast ? FAST : 1)) === 0;
+const stepNumber = () => training.histories[0].run.stepNumber;
+
 function takeStep() {
   const started = performance.now();
   for (const { run } of training.histories) run.step();
-  if (training.histories[0].run.stepNumber % training.histories[0].every === 0) measure();
-  training.seconds += (performance.now() - started) / 1000;
+  const stepped = performance.now(), isPoint = isDue(stepNumber());
+  if (isPoint) measure();
+  const ended = performance.now();
+  stepMs = stepped - started;
+  if (isPoint) dueMs = ended - stepped;
+  training.seconds += (ended - started) / 1000;
 }
 
 /* A diverged network has nothing to measure. */
@@ -48,31 +60,33 @@ function advance(ms) {
   const end = performance.now() + ms;
   try {
     do takeStep();
-    while (!hasEnded() && performance.now() < end);
+    while (!hasEnded() && performance.now() + stepMs + (isDue(stepNumber() + 1) ? dueMs : 0) < end);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     training.problem = error.message;
   }
 }
 
-/** Report the state and the pictures. */
-function tell() {
+/** Report the state and the pictures; `refused`: why the last command was not carried out. */
+function tell(refused = "") {
   const { turn, about, names, histories, shown, running, seconds, problem } = training, history = histories[shown];
   const other = histories.length > 1 ? { name: names[1 - shown], past: histories[1 - shown] } : null;
-  const { measured: { step, exact }, written: counted } = history.points.at(-1), { parts, heldOut } = history.run.examples;
+  const { measured: { step, exact }, written: counted } = history.points.at(-1), { parts, heldOut, isHeldOut } = history.run.examples;
   const best = parts.map((part, at) => ({ part, ...bestHead(history, at) }));
   const payload = runPayload(history, about, other), measured = histories.map(({ last }) => ({ exact: last.exact, loss: last.loss }));
   const examples = heldOut.slice(0, MOST_OFFERED).map(({ source }) => source);
-  const state = { turn, step, counted, exact, best, measured, running, over: hasEnded(), seconds, problem, examples, ...history.shown(), payload };
+  const outcome = { running, over: hasEnded(), seconds, problem, refused, few: isHeldOut ? 0 : FEW };
+  const state = { turn, step, counted, exact, best, measured, ...outcome, examples, ...history.shown(), payload };
   self.postMessage(state, { transfer: [payload.buffer] });
 }
 
 const commands = {
-  start: async ({ turn, task, tokenizer, configs, about, names }) => {
-    const examples = new Examples(task, new Tokenizer(tokenizer));
+  start: async ({ turn, task, tokenizer, pasted, configs, about, sides, names }) => {
+    const pairs = tokenizer ? null : pastedPairs(pasted);
+    const examples = new Examples(task, tokenizer ? new Tokenizer(tokenizer) : learnedTokenizer(pairs.flat()), pairs);
     const histories = [];
     for (const config of configs) histories.push(new History(await makeRun(examples, config)));
-    training = { turn, about, names, histories, shown: 0, running: false, seconds: 0, problem: "" };
+    training = { turn, about, sides, names, histories, shown: 0, running: false, fast: false, seconds: 0, problem: "" };
   },
   run: ({ on }) => {
     training.running = on && !hasEnded();
@@ -84,13 +98,26 @@ const commands = {
     measure();
   },
   show: ({ shown }) => (training.shown = shown),
+  file: async ({ use }) => {
+    const { turn, sides, histories, shown, seconds } = training, bytes = await checkpointOf(histories[shown], { sides, seconds, steps: LAST_STEP });
+    self.postMessage({ turn, use, bytes }, { transfer: [bytes.buffer] });
+  },
+  fast: ({ on }) => (training.fast = on),
   watch: ({ source }) => training.histories.forEach((history) => history.watch(source)),
 };
 
 let latest = Promise.resolve();
 self.addEventListener("message", ({ data }) => {
   latest = latest.then(async () => {
-    await commands[data.ask](data);
-    tell();
+    if (!training && data.ask !== "start") return;
+    let refused = "";
+    try {
+      await commands[data.ask](data);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      refused = error.message;
+    }
+    if (training) tell(refused);
+    else self.postMessage({ turn: data.turn, refused }, {});
   });
 });

@@ -17,7 +17,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf
 
 /*
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
- *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config, simd: whether products run as WebAssembly};
+ *   open {direction, weights: ArrayBuffer, sha256, plain?} or {direction, stored: as `readWeights` returns} → {about, config, simd: whether products run as WebAssembly};
  *     refuses weights with another SHA-256; plain: without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}
@@ -56,19 +56,23 @@ let shown = null;
 /* The quantity that the explorer wants, for later sentences too. */
 let wanted = "weights";
 
-async function open({ direction, weights, sha256: expected, plain = false }) {
+async function open({ direction, weights, sha256: expected, plain = false, stored: given = null }) {
+  const stored = given ?? (await checkedWeights(weights, expected));
+  const { about, config } = stored;
+  // Records of rounded weights must not pass for those of the checkpoint.
+  if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: expected });
+  const network = await makeNetwork(stored, { plain });
+  networks.set(direction, { network, means: stored.means, lens: stored.lens, imported: stored.imported ?? null, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
+  return { about, config, simd: network.heap.kernel !== null };
+}
+
+async function checkedWeights(weights, expected) {
   const found = await sha256(new Uint8Array(weights));
   if (found !== expected) {
     const sums = `SHA-256 ${found.slice(0, 8)}\u2026 instead of ${expected.slice(0, 8)}\u2026`;
     throw new InputError(`The weights in this file are damaged (${sums}): copy or download the file again.`);
   }
-  const stored = readWeights(new Uint8Array(weights));
-  const { about, config } = stored;
-  // Records of rounded weights must not pass for those of the checkpoint.
-  if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
-  const network = await makeNetwork(stored, { plain });
-  networks.set(direction, { network, means: stored.means, lens: stored.lens, imported: stored.imported ?? null, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
-  return { about, config, simd: network.heap.kernel !== null };
+  return readWeights(new Uint8Array(weights));
 }
 
 function edited({ edits, command }) {

@@ -45,10 +45,10 @@ const withoutAnswer = (data) => ({ ...data, given: null });
 function buildQuestion(view) {
   const { root, parts, data } = view;
   const { words } = data;
-  for (const name of ["prompt", "hint"]) {
-    parts[name].textContent = data[name];
-    parts[name].hidden = !data[name];
-  }
+  for (const name of ["prompt", "hint"]) parts[name].hidden = !data[name];
+  parts.prompt.textContent = data.prompt;
+  const [before, keys = "", after = ""] = data.hint.split("|");
+  parts.hint.replaceChildren(before, element("span", "keys", keys), after);
   root.setAttribute("aria-label", data.prompt);
   parts.check.textContent = words.check;
   parts.check.hidden = !data.every;

@@ -3,6 +3,16 @@
 /** Numbers as little-endian bytes, without a copy. @param {Float32Array | Uint8Array | Uint16Array | Uint32Array | Float64Array} numbers */
 export const bytesOf = (numbers) => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 
+const single = new Float32Array(1), bitsOfSingle = new Uint32Array(single.buffer);
+
+/** The bits of the nearest 16-bit float to a number; those of the largest one for a larger number. @param {number} number */
+export function halfOf(number) {
+  single[0] = Math.min(Math.abs(number), 65_504);
+  const sign = number < 0 ? 0x8000 : 0;
+  if (single[0] < 2 ** -14) return sign + Math.round(single[0] * 2 ** 24);
+  return sign + ((bitsOfSingle[0] - 0x38000000 + 0xfff + ((bitsOfSingle[0] >> 13) & 1)) >> 13);
+}
+
 /* One bit per cell, the first in the highest bit. */
 export function packBits(mask) {
   const bits = new Uint8Array((mask.length + 7) >> 3);

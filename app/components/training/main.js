@@ -34,8 +34,9 @@ function createTraining(parent, key, makeHost = trainingHost) {
     bytes: null,
     run: null,
     theme: null,
-    given: "",
+    given: "", start: 0,
     sentence: 0,
+    start: 0,
     point: 0,
     link: {},
     lanes: [],
@@ -80,10 +81,10 @@ function applyRun(view, bytes) {
   const given = JSON.stringify(opened);
   const last = lastStates.get(view.key);
   const followed = before ? view.given !== given : last?.given !== given;
-  const { sentence, step, ...link } = opened;
-  view.given = given;
+  const { sentence, step, start, ...link } = opened;
+  Object.assign(view, { given, start: start ?? run.lastStep });
   if (followed) {
-    Object.assign(view, { sentence, point: nearestPoint(run, step ?? run.lastStep), link });
+    Object.assign(view, { sentence, point: nearestPoint(run, step ?? view.start), link });
   } else {
     const at = before ? { sentence: view.sentence, step: before.steps[view.point], link: view.link } : last;
     const follows = run.live && at.step === (before ?? run).lastStep; // the last point stays the last
@@ -337,8 +338,8 @@ function rememberPoint(view) {
   lastStates.set(key, { given, sentence, step: run.steps[point], link });
   clearTimeout(view.linkTimer);
   view.linkTimer = window.setTimeout(() => {
-    const step = point === run.points - 1 ? null : run.steps[point];
-    host.link.write({ sentence: sentence || null, step });
+    const step = run.steps[point];
+    host.link.write({ sentence: sentence || null, step: step === view.start ? null : step });
   }, LINK_DELAY);
 }
 

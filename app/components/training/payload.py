@@ -97,8 +97,8 @@ def payload(
         snapshots: Maps, losses and measures of all points.
         name: The network's name.
         languages: The source's and the target's language.
-        opened: What to show first: `sentence` (an index), `step` (a training step) and `kind`,
-            `layer`, `head` and further parameters of an explorer's view.
+        opened: What to show first: `sentence` (an index), `step` (a training step; None: `start`,
+            by default the last), `kind`, `layer`, `head` and further parameters of an explorer.
         small: What replaces BLEU and the cross-attention's measures in a run of core.small.
 
     Returns JSON-serialisable values and, at the top level, little-endian `bytes` in C order.

@@ -161,10 +161,10 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
     const top = tops[place];
     const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
         if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
-    if (narrow) {
+    if (narrow) { // the first lane of a head names it; beside a chance there is no room
       context.font = fontOf(theme, 14, 600);
       const after = context.measureText(lane.title).width + 10;
-      drawText(context, theme, cut(context, theme, [lane.ofHead ? `${name}: ${first}` : first, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
+      drawText(context, theme, cut(context, theme, [lane.ofHead && !lane.aside ? `${name}: ${first}` : first, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
       return;
     }
     const named = lane.ofHead ? `${first} in ${name}` : first;

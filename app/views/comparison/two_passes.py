@@ -13,8 +13,11 @@ from core.analysis.difference import Largest, largest_cell, same_shapes
 from core.record.record import TranslationRecord
 
 
-def show_largest(first: TranslationRecord, second: TranslationRecord, where: str) -> None:
-    """Show where two passes of one network differ most; `where` says which pass is the second."""
+def show_largest(first: TranslationRecord, second: TranslationRecord, where: str) -> bool:
+    """Show where two passes of one network differ most; `where` says which pass is the second.
+
+    Return whether their maps were drawn.
+    """
     with st.container(key="largest_of_two", gap="small"):
         if not same_shapes(first, second):
             counts = [f"{len(one.source)} and {len(one.target_out)}" for one in (first, second)]
@@ -22,11 +25,11 @@ def show_largest(first: TranslationRecord, second: TranslationRecord, where: str
                 f"The first has {counts[0]} source and target tokens, the second {counts[1]}: maps "
                 "of different sizes cannot be subtracted. Below, both explorers show one head."
             )
-            return
+            return False
         largest = largest_cell(first, second)
         st.text(describe(largest, first, second, where))
         if not largest.difference:
-            return
+            return False
         kind = largest.kind
         same = [axis_words(one, kind) for one in (first, second)]
         note = "" if same[0] == same[1] else "rows and columns named as in the first"
@@ -49,6 +52,7 @@ def show_largest(first: TranslationRecord, second: TranslationRecord, where: str
             about=source_of(first),
         )
         map_row(row, key="maps_of_two")
+        return True
 
 
 def describe(

@@ -58,19 +58,22 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
         "same for every key changes no weight; norms and biases often contribute such a part.",
     )
     largest = split.largest(_TERMS)
+    others = split.terms.size - len(largest)
     rest = float(split.terms.sum()) - sum(term for *_, term in largest)
     shown = [f"{query.label}\n× {key.label}" for query, key, _ in largest]
     if split.distance:
         shown, largest = [*shown, "bias by distance"], [*largest, (None, None, split.distance)]
     show(
         terms_figure(
-            [*shown, f"{max(0, split.terms.size - _TERMS):,} others"],
+            [*shown, f"sum of the other\n{others:,} products"],
             [*(term for *_, term in largest), rest],
             "The largest single terms",
             f"of {split.terms.size:,}; layer norms fixed at their actual scale",
             "score",
         ),
         "why_terms",
+        "Each bar is one product of a part of the query and a part of the key; the last bar adds "
+        f"up the other {others:,}. {_effect(rest)}",
     )
     st.container(key="why_removals").table(
         {
@@ -90,6 +93,12 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
         "norm fixed at its scale, with the norm recomputed and, for a head, with the head switched "
         "off in the whole pass. The last column is the weight's change with the norm recomputed."
     )
+
+
+def _effect(rest: float) -> str:
+    """Say in words what the sum of the other products does to the score."""
+    verb = "raise" if rest > 0 else "lower"
+    return f"Together, they {verb} the score by {number(abs(rest), 2)}."
 
 
 def _change(value: float) -> str:

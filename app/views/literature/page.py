@@ -16,6 +16,7 @@ from core.atlas.claims.claim import FAILS, HOLDS, OPEN, in_brief
 from core.atlas.claims.literature import DROP, FAMILIES
 from core.data.corpora import LANGUAGES
 
+NO_NUMBER = "—"
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
 
@@ -71,6 +72,7 @@ def show_board(board: Board) -> None:
     rows = sorted(board.rows, key=lambda row: list(VERDICT_COLOURS).index(row.verdict))
     decided = [row for row in rows if row.verdict != OPEN]
     with st.container(key="literature_table"):
+        st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
         show_table(decided)
     if undecided := rows[len(decided) :]:
         with (
@@ -100,11 +102,12 @@ def show_table(rows: Sequence[Row]) -> None:
             "claim": [plain(row.claim.claim) for row in rows],
             "paper": [plain(authors(row.claim)) for row in rows],
             "reported": [
-                spread(row.claim.published, row.claim.unit) if row.claim.published else ""
+                spread(row.claim.published, row.claim.unit) if row.claim.published else NO_NUMBER
                 for row in rows
             ],
             "here": [
-                "" if row.mean is None else amount(row.mean.value, row.claim.unit) for row in rows
+                NO_NUMBER if row.mean is None else amount(row.mean.value, row.claim.unit)
+                for row in rows
             ],
             "verdict": [
                 # Not badges, which do not wrap on a narrow screen.

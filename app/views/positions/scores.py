@@ -66,4 +66,6 @@ def _map_row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
         )
         for name, values in shown.items()
     ]
-    return MapRow(KINDS[kind], [0], *sides(tokens, range(len(tokens)), language), maps, parts.mask)
+    return MapRow(
+        KINDS[kind], [0], *sides(tokens, range(1, len(tokens) + 1), language), maps, parts.mask
+    )

@@ -168,9 +168,9 @@ with page:
             merges(sentence, key="tokens_sentence", view={"unit": None, "step": None}, in_url=False)
             show_rest()
         st.stop()
-above = sentence is not None and not is_split(sentence)
-if above:  # open on a word that is split
-    show_own(card, chosen, split_word(card, chosen.direction))
+    above = sentence is not None and not is_split(sentence)
+    if above:  # open on a word that is split, beside the figure
+        show_own(card, chosen, split_word(card, chosen.direction))
 if sentence is not None:
     show_counts(record)
     merges(

@@ -13,13 +13,12 @@ from app.components.training import training as draw
 from app.components.training.payload import SmallCurves, payload
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, session, small_runs, waiting
+from app.state import address, folders, models, session, small_runs, waiting
 from app.state.small_runs import Training
 from app.views.shared.choices import choose
 from app.views.train.settings import (
     EXPERIMENTS,
     OUTCOMES,
-    PASTED,
     ask_for_pairs,
     choose_config,
     choose_task,
@@ -30,8 +29,9 @@ from app.views.train.settings import (
     without,
 )
 from app.views.train.words import changed, is_decided, lead, outcome, written
+from core.data.captions import CAPTIONS, MOST_WORDS
 from core.data.corpora import LANGUAGES
-from core.data.tasks import Example, pasted
+from core.data.tasks import PASTED, Example, pasted
 
 if TYPE_CHECKING:  # imports torch
     from core.small.history import History
@@ -50,7 +50,8 @@ def make(task: str, pairs: str, config: SmallConfig) -> Training:
     from core.small.history import History
     from core.small.run import SmallRun
 
-    examples = Examples(task, pasted(pairs) if task == PASTED else ())
+    of_task = {PASTED: lambda: pasted(pairs), CAPTIONS: folders.captions}
+    examples = Examples(task, of_task.get(task, tuple)())
     both = [config, *([other] if (other := without(config)) else [])]
     histories = []
     for one in both:
@@ -223,7 +224,7 @@ def live(training: Training, at: int) -> None:
         show(training, at)
     if not training.running:
         return
-    training.advance(TRAIN_S, waiting.raise_if_cancelled)
+    training.advance(TRAIN_S, waiting.give_way)
     if not training.running:
         st.rerun()
 
@@ -308,14 +309,14 @@ st.title("Train one here")
 with st.container(horizontal=True, vertical_alignment="center"):
     task = choose_task()
     popover = st.popover("Change the network", icon=":material/tune:")
-st.caption(plain(say(f"learns.{task}")))
+st.caption(plain(say(f"learns.{task}", words=MOST_WORDS)))
 pairs = ask_for_pairs() if task == PASTED else ""
 try:
     with popover:
         config = choose_config()
     training = current(task, pairs, config)
 except ValueError as error:
-    st.caption(plain(error) if pairs or task != PASTED else "Paste some pairs.")
+    st.caption(plain(error) if pairs or task != PASTED else say("pairs.none"))
     st.stop()
 predict(training)
 at = control_row(training)

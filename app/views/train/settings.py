@@ -4,41 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
-from app.lessons.texts import text
-from app.state import address, session
+from app.lessons.texts import rules, text
+from app.state import address, folders, session
 from app.views.shared.choices import choose
-from core.data.tasks import TASKS
+from core.data.captions import CAPTIONS
+from core.data.tasks import PASTED, TASKS
 
 if TYPE_CHECKING:  # imports torch
     from core.experiments.bugs import Bug
     from core.small.run import SmallConfig
 
 say = partial(text, "train")
-PASTED = "pasted"
+_LEFT = 4  # settings in the left column
 OUTCOMES = "training outcomes"
 """The saved result with a sentence for each ready experiment that this visit has finished."""
-EXPERIMENTS: dict[str, dict[str, Any]] = {
-    "positions": {"train_task": "reversal", "train_positions": "none"},
-    "causal": {"train_task": "dates", "train_bug": "no_causal_mask"},
-    "heads": {"train_task": "dates", "train_heads": 1},
-}
+_SETTINGS: dict[str, dict[str, Any]] = rules("train")["settings"]
+EXPERIMENTS: dict[str, dict[str, Any]] = rules("train")["experiments"]
 """Ready experiments: what each sets, over the defaults."""
-DEFAULTS: dict[str, Any] = {
-    "train_task": "dates",
-    "train_layers": 2,
-    "train_heads": 4,
-    "train_width": 64,
-    "train_positions": "sinusoids",
-    "train_norm": "before",
-    "train_smoothing": 0.0,
-    "train_warmup": 50,
-    "train_seed": 1,
-    "train_bug": "none",
-}
+DEFAULTS: dict[str, Any] = {name: one["usual"] for name, one in _SETTINGS.items()}
 
 
 def set_experiment(name: str) -> None:
@@ -56,47 +43,43 @@ def chosen_experiment() -> str | None:
 
 def choose_task() -> str:
     """Draw the list of tasks; return the chosen one."""
-    tasks = {name: say(f"tasks.{name}") for name in (*TASKS, PASTED)}
-    task = choose("Task", tasks, "dates", "train_task", show_label=False)
-    return task
+    offered = (*TASKS, *([CAPTIONS] if folders.captions() else []), PASTED)
+    tasks = {name: say(f"tasks.{name}") for name in offered}
+    return choose("Task", tasks, DEFAULTS["train_task"], "train_task", show_label=False)
 
 
 def ask_for_pairs() -> str:
     """Draw the box for one's own pairs; return its text."""
     return st.text_area(
-        "Pairs: source, a tab, = or →, then the target; one pair a line",
+        say("pairs.label"),
         key="train_pairs",
         persist_state="session",
         height=160,
-        placeholder="ein Hund → a dog\neine Katze → a cat",
+        placeholder=say("pairs.shown"),
     )
 
 
 def choose_config() -> SmallConfig:
     """Draw the network's settings; return them. Raises ValueError for an impossible network."""
     from core.experiments.bugs import BUGS
-    from core.small.run import Positions, SmallConfig
+    from core.small.run import SmallConfig
 
-    left, right = st.columns(2)
-    with left:
-        layers = _number("Layers of each side", "train_layers", (1, 2, 3))
-        heads = _number("Heads", "train_heads", (1, 2, 4, 8))
-        width = _number("d_model", "train_width", (32, 64, 96))
-        positions = choose(
-            "Positions",
-            {one: one for one in get_args(Positions)},
-            "sinusoids",
-            "train_positions",
-        )
-    with right:
-        norm = choose("Norm", {"before": "before", "after": "after"}, "before", "train_norm")
-        smoothing = _number("Label smoothing", "train_smoothing", (0.0, 0.1))
-        warmup = _number("Warm-up steps", "train_warmup", (1, 50, 200))
+    columns, chosen = st.columns(2), {}
+    for name in _SETTINGS:
+        with columns[len(chosen) >= _LEFT]:
+            if options := _SETTINGS[name].get("options"):
+                chosen[name] = choose(
+                    _SETTINGS[name]["label"],
+                    {one: f"{one}" for one in options},
+                    DEFAULTS[name],
+                    name,
+                )
+    with columns[1]:
         seed = _seed()
     mistakes = {one: say(f"mistake.{one}") for one in ("none", *BUGS)}
     address.initialise("train_bug", mistakes, "none")
     bug = st.selectbox(
-        "Train with a mistake",
+        _SETTINGS["train_bug"]["label"],
         list(mistakes),
         format_func=lambda one: mistakes[one],
         key="train_bug",
@@ -104,28 +87,25 @@ def choose_config() -> SmallConfig:
     )
     address.write_choice("train_bug", bug, "none")
     return SmallConfig(
-        layers=layers,
-        heads=heads,
-        d_model=width,
-        positions=positions,
-        norm_first=norm == "before",
-        label_smoothing=smoothing,
-        warmup=warmup,
+        layers=chosen["train_layers"],
+        heads=chosen["train_heads"],
+        d_model=chosen["train_width"],
+        positions=chosen["train_positions"],
+        norm_first=chosen["train_norm"] == "before",
+        label_smoothing=chosen["train_smoothing"],
+        warmup=chosen["train_warmup"],
         seed=seed,
         bug=None if bug == "none" else cast("Bug", bug),
     )
 
 
-def _number(label: str, key: str, options: tuple[Any, ...]) -> Any:
-    return choose(label, {one: f"{one:g}" for one in options}, DEFAULTS[key], key)
-
-
 def _seed() -> int:
+    label, most, usual = _SETTINGS["train_seed"].values()
     if session.get("train_seed") is None:
         given = address.pop("train_seed") or ""
-        session.put("train_seed", int(given) if given.isdecimal() and len(given) < 5 else 1)
-    seed = int(st.number_input("Seed", 0, 9_999, key="train_seed", persist_state="session"))
-    address.write({"train_seed": None if seed == 1 else str(seed)}, "train_seed")
+        session.put("train_seed", int(given) if given.isdecimal() and len(given) < 5 else usual)
+    seed = int(st.number_input(label, 0, most, key="train_seed", persist_state="session"))
+    address.write({"train_seed": None if seed == usual else str(seed)}, "train_seed")
     return seed
 
 

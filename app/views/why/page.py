@@ -81,7 +81,7 @@ section(
     "open_lens",
     show_logit_lens,
     inspection,
-    summary="The most probable token after each layer of the decoder",
+    summary="The most probable token after each layer of the decoder, by the logit lens",
     seconds=cost.estimate_seconds(inspection, 2),
     help=meaning("logit lens", "softmax"),
 )

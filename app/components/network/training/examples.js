@@ -2,10 +2,13 @@
 //
 // Axes: N examples, S source and T target tokens, both padded, P parts of the task.
 
-import { BOS, EOS, idsOf } from "../subwords.js";
+import { BOS, EOS, idsOf, normalise } from "../subwords.js";
 import { Random, TASKS } from "./tasks.js";
 
 export const PAD = 0;
+export const MAX_LENGTH = 64; // tokens of a side, with <eos>
+export const FEW = 20; // with fewer given pairs, all serve for training and for testing
+const QUOTED = 40; // characters
 const HELD_OUT = 100;
 const HELD_OUT_SEED = 0; // the training draws from other seeds
 
@@ -32,37 +35,62 @@ export function collate(pairs) {
   };
 }
 
-/** The examples of a generated task, encoded with its own vocabulary. */
+/* As core.files.printable. */
+const printable = (text) => text.split(/[\p{C}\p{Z}]+/u).filter(Boolean).join(" ").replaceAll("`", "'");
+
+/** The examples of a generated task, or given pairs, encoded with their own vocabulary. */
 export class Examples {
-  /** @param {string} task a name of TASKS @param {import("../subwords.js").Tokenizer} tokenizer */
-  constructor(task, tokenizer) {
+  /**
+   * Throws a RangeError for a pair that is too long.
+   * @param {string} task a name of TASKS, or any other name with pairs
+   * @param {import("../subwords.js").Tokenizer} tokenizer
+   * @param {[source: string, target: string][] | null} [pairs]
+   */
+  constructor(task, tokenizer, pairs = null) {
+    const given = pairs?.map(([source, target]) => ({ source: normalise(source), target: normalise(target), links: [] }));
     this.task = task;
     this.tokenizer = tokenizer;
-    this.parts = TASKS[task].parts;
-    const random = new Random(HELD_OUT_SEED), found = new Map();
-    while (found.size < HELD_OUT) {
-      const example = TASKS[task].draw(random);
-      if (!found.has(example.source)) found.set(example.source, example);
-    }
-    this.heldOut = [...found.values()];
-    this.excluded = new Set(found.keys());
+    this.parts = given ? [] : TASKS[task].parts;
+    const used = given && (given.length < FEW ? given : given.slice(0, -Math.min(HELD_OUT, Math.floor(given.length / 10))));
+    this.isHeldOut = !given || used.length < given.length;
+    /** @type {(random: Random) => import("./tasks.js").Example} */
+    this.draw = given ? (random) => used[random.below(used.length)] : TASKS[task].draw;
+    this.heldOut = !given ? this.drawn() : this.isHeldOut ? given.slice(used.length) : given.slice(0, HELD_OUT);
+    this.excluded = new Set(given ? [] : this.heldOut.map(({ source }) => source));
+    this.longest = Math.max(...(given ?? this.heldOut).flatMap((example) => this.encode(example).map(({ length }) => length)));
     this.held = collate(this.heldOut.map((example) => this.encode(example)));
     this.right = this.alignment();
+  }
+
+  /* Different examples, which a generated task never trains on. */
+  drawn() {
+    const random = new Random(HELD_OUT_SEED), found = new Map();
+    while (found.size < HELD_OUT) {
+      const example = this.draw(random);
+      if (!found.has(example.source)) found.set(example.source, example);
+    }
+    return [...found.values()];
   }
 
   /** Draw a training batch. @param {Random} random @param {number} size */
   batch(random, size) {
     const drawn = [];
     while (drawn.length < size) {
-      const example = TASKS[this.task].draw(random);
+      const example = this.draw(random);
       if (!this.excluded.has(example.source)) drawn.push(this.encode(example));
     }
     return collate(drawn);
   }
 
-  /** The ids of a pair, each side with <eos>. @returns {[number[], number[]]} */
+  /** The ids of a pair, each side with <eos>. Throws a RangeError for a long side. @returns {[number[], number[]]} */
   encode({ source, target }) {
-    return [[...idsOf(this.tokenizer.encode(source)), EOS], [...idsOf(this.tokenizer.encode(target)), EOS]];
+    const sides = [source, target].map((text) => [...idsOf(this.tokenizer.encode(text)), EOS]);
+    const longest = Math.max(...sides.map((ids) => ids.length));
+    if (longest > MAX_LENGTH) {
+      const text = printable([...(sides[0].length === longest ? source : target)].slice(0, QUOTED).join(""));
+      throw new RangeError(`\u201c${text}\u2026\u201d has ${longest} tokens with <eos>: the limit is ${MAX_LENGTH}, shorten it or leave it out`);
+    }
+    return /** @type {[number[], number[]]} */ (sides);
   }
 
   /*

@@ -1,7 +1,7 @@
 // Points of a run: what was measured there, the weights, and the maps of one example, as in core/small/history.py.
 
 import { BOS } from "../subwords.js";
-import { padded } from "./examples.js";
+import { MAX_LENGTH, padded } from "./examples.js";
 
 const MOST_POINTS = 40; // when there are more, every other one is forgotten, and further ones come half as often
 const EVERY = 10; // steps between the first points
@@ -41,18 +41,26 @@ export class History {
     this.points = points.filter(({ measured }) => measured.step % this.every === 0);
   }
 
-  /** Show another held-out example; its maps are computed from the weights of each point. @param {string} source */
+  /**
+   * Show another example; its maps are computed from the weights of each point. One that is not held out is fed what the
+   * network writes now. Throws a RangeError for one that is too long.
+   * @param {string} source
+   */
   watch(source) {
-    const { run, points } = this;
-    this.example = run.examples.heldOut.find((one) => one.source === source) ?? run.examples.heldOut[0];
-    this.ids = run.examples.encode(this.example);
-    if (!points.length) return;
+    const { run, points } = this, example = run.examples.heldOut.find((one) => one.source === source) ?? { source, target: "" };
+    const [own, right] = run.examples.encode(example), target = example.target ? right : run.write(padded([own]), MAX_LENGTH)[0];
     const now = Object.values(run.network.parameters).map(({ values }) => Float64Array.from(values));
-    for (const point of points) {
-      this.setWeights(point.weights);
-      point.maps = run.maps(...this.ids);
+    try {
+      const maps = points.map(({ weights }) => {
+        this.setWeights(weights);
+        return run.maps(own, target);
+      });
+      points.forEach((point, at) => (point.maps = maps[at]));
+      this.example = example;
+      this.ids = /** @type {[number[], number[]]} */ ([own, target]);
+    } finally {
+      this.setWeights(now);
     }
-    this.setWeights(now);
   }
 
   setWeights(weights) {
@@ -62,7 +70,7 @@ export class History {
   /** The example, and what the network writes for it now. */
   shown() {
     const { run, example: { source, target }, ids } = this;
-    const [written] = run.write(padded([ids[0]]), ids[1].length + MORE_WRITTEN);
+    const [written] = run.write(padded([ids[0]]), target ? ids[1].length + MORE_WRITTEN : MAX_LENGTH);
     return { source, target, written: run.examples.tokenizer.decode(written) };
   }
 

@@ -2,7 +2,7 @@
 //
 // Axes: P points, L layers, H heads, Q queries, K keys. Measures are [P, L, H].
 
-import { bytesOf, packBits, packPayload } from "../../shared/packing.js";
+import { bytesOf, halfOf, packBits, packPayload } from "../../shared/packing.js";
 
 const SHARE = 0.3, MARGIN = 0.1; // of a role: the least mean weight, and how much more than by chance and untrained
 const FOUND = 0.5; // the share of its weight with which a head finds a part of the target
@@ -115,13 +115,4 @@ function packedMaps(kind, maps, Q, K) {
   for (const all of maps) for (let at = 0; at < all.length; at++) if (all[at] > 0) mask[at % cells] = 1;
   const halves = Uint16Array.from(maps.flatMap((all) => [...all].filter((_, at) => mask[at % cells]).map(halfOf)));
   return { [`mask_${kind}_0`]: packBits(mask), [`maps_${kind}_0`]: bytesOf(halves) };
-}
-
-const single = new Float32Array(1), bits = new Uint32Array(single.buffer);
-
-/** The bits of the nearest 16-bit float to a weight from 0 to 1. @param {number} weight */
-function halfOf(weight) {
-  single[0] = weight > 0 ? Math.min(weight, 1) : 0;
-  if (single[0] < 2 ** -14) return Math.round(single[0] * 2 ** 24);
-  return (bits[0] - 0x38000000 + 0xfff + ((bits[0] >> 13) & 1)) >> 13;
 }
