@@ -3,7 +3,7 @@
 export const BOS = 1;
 export const EOS = 2;
 export const UNK = 3;
-const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
+export const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
 export const BOUNDARY = "\u2581"; // marks the space before a word
 export const UNKNOWN = "\u2047"; // shown for <unk> in a translation
 
@@ -87,11 +87,10 @@ export class Tokenizer {
   /** The tokens of `encode`, each with its offset in the normalised text, counted in code points. @param {string} text */
   placed(text) {
     const characters = [...normalise(text)];
-    const marked = characters.map((character) => (character === " " ? BOUNDARY : character)).join("");
-    const added = marked && !marked.startsWith(BOUNDARY) ? 1 : 0;
+    const units = this.units(characters.join("")), added = units.join("").length > characters.join("").length ? 1 : 0;
     const placed = [];
     let at = 0;
-    for (const [word] of (BOUNDARY.repeat(added) + marked).matchAll(this.words)) {
+    for (const word of units) {
       for (const { id, from, to } of this.merged(this.symbols(word, at))) // the added mark shares the first character's place
         placed.push({
           token: this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added),
@@ -100,6 +99,12 @@ export class Tokenizer {
       at += [...word].length;
     }
     return placed;
+  }
+
+  /** The parts of a normalised text that are merged independently, with their boundary marks. @param {string} text */
+  units(text) {
+    const marked = text.replaceAll(" ", BOUNDARY), added = marked && !marked.startsWith(BOUNDARY) ? BOUNDARY : "";
+    return (added + marked).match(this.words) ?? [];
   }
 
   /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens. @param {string} text */

@@ -34,7 +34,7 @@ function createTraining(parent, key, makeHost = trainingHost) {
     bytes: null,
     run: null,
     theme: null,
-    given: "", start: 0,
+    given: "",
     sentence: 0,
     start: 0,
     point: 0,
