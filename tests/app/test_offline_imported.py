@@ -24,7 +24,7 @@ from core.config import ModelConfig
 from core.foreign.family import NEVER
 from core.model.build import build
 from core.text.pieces import PieceTokenizer
-from core.text.tokenizer import BOS, PAD, Tokenizer
+from core.text.tokenizer import BOS, PAD, Frame, Tokenizer
 from core.text.words import WordTokenizer
 from core.translator import Translator
 from tests.app.conftest import opened_offline
@@ -62,7 +62,9 @@ def tokenizer(family: str, language: str) -> Tokenizer:
     words = [f"▁{word}" for text in SENTENCES[language] for word in text.split()]
     pieces = list(dict.fromkeys([*letters, "▁", *words]))
     scores = [-3.0 - len(piece) / 2 - at / 100 for at, piece in enumerate(pieces)]
-    return PieceTokenizer(pieces, scores)
+    has_frame = family == "pegasus"  # as mBART and T5 have it
+    frame = Frame(first=(9,), forced=(7, 12), prefix="liest ") if has_frame else Frame()
+    return PieceTokenizer(pieces, scores, frame=frame)
 
 
 def write(folder: Path, family: str, target: str = "en") -> Path:
