@@ -30,8 +30,9 @@ _FIELDS = {
     "relative_attention_max_distance": "relative_distance",
 }
 """Our name of each setting that is read as it is; ModelConfig checks its type and range."""
-_USUAL: dict[str, Any] = {"layer_norm_epsilon": 1e-6, "n_positions": 512, "relative_attention_num_buckets": 32}
-_USUAL |= {"relative_attention_max_distance": 128, "feed_forward_proj": "relu"}
+_USUAL: dict[str, Any] = {"layer_norm_epsilon": 1e-6, "n_positions": 512}
+_USUAL |= {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
+_USUAL |= {"feed_forward_proj": "relu"}
 _OTHERS = """dense_act_fn dropout_rate feed_forward_proj initializer_factor is_gated_act
     scale_decoder_outputs""".split()
 _KNOWN = HARMLESS | OF_SEARCH | set(_FIELDS) | set(_OTHERS)

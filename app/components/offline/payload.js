@@ -53,7 +53,7 @@ export function payloadOf(record, { view, offered, quantities = {}, whatIf = nul
     offered: ["weights", ...offered],
     what_if: whatIf,
     together: null,
-    imported,
+    ...(imported ? { imported } : {}),
     ...(hasLens ? { lens_offer: { unasked: !isLarge } } : {}),
     ...(isLarge ? { effects_if_asked: true } : {}),
     ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, bytesOf(unmaskedNumbers(record[kind], masks[kind]))])),

@@ -173,7 +173,8 @@ export class SmallRun {
       dim_feedforward: F, dropout: 0, attention_dropout: null, norm_first: normFirst, layer_norm_eps: 1e-5, qkv_bias: true,
       mask_score: null, learned_positions: positions !== "sinusoids", max_length: maxLength, share_embeddings: true,
       tie_classifier: true, scale_embeddings: true, final_norm: true, activation: "relu", tied_bias: false,
-      norm: "layer", scale_scores: true,
+      gated: false, norm: "layer", embedding_norm: false, linear_bias: true, scale_scores: true, head_size: null, decoder_heads: null,
+      decoder_feedforward: null, position_table: "paper", relative_buckets: null, relative_distance: 128, scale_output: false,
     };
     return { about, config, tokenizer: this.examples.tokenizer, means: null, lens: null, tensors };
   }
