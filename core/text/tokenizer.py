@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -77,7 +78,7 @@ class Frame:
         """Return a source with the prefix in front, unless it is empty or begins with it."""
         return text if not normalise(text) or text.startswith(self.prefix) else self.prefix + text
 
-    @property
+    @cached_property  # asked for each token of a vocabulary
     def special(self) -> frozenset[int]:
         """The ids of all special tokens other than the four of SPECIALS."""
         return self.controls.union(self.languages.values())
