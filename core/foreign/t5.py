@@ -30,9 +30,12 @@ _FIELDS = {
     "relative_attention_max_distance": "relative_distance",
 }
 """Our name of each setting that is read as it is; ModelConfig checks its type and range."""
-_USUAL: dict[str, Any] = {"layer_norm_epsilon": 1e-6, "n_positions": 512}
-_USUAL |= {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
-_USUAL |= {"feed_forward_proj": "relu"}
+_USUAL: dict[str, Any] = {
+    "layer_norm_epsilon": 1e-6,
+    "n_positions": 512,
+    "relative_attention_num_buckets": 32,
+}
+_USUAL |= {"relative_attention_max_distance": 128, "feed_forward_proj": "relu"}
 _OTHERS = """dense_act_fn dropout_rate feed_forward_proj initializer_factor is_gated_act
     scale_decoder_outputs""".split()
 _KNOWN = HARMLESS | OF_SEARCH | set(_FIELDS) | set(_OTHERS)
@@ -83,8 +86,8 @@ def _read(weights: Weights, options: Options) -> Plan:
         activation = given["feed_forward_proj"]  # unknown
     # mT5 never scales its output; T5 does, unless its tables were untied when it was trained.
     scales = given.get("tie_word_embeddings", True) and config.get("model_type") != "mt5"
+    sizes: dict[str, Any] = {name: config.get(theirs) for theirs, name in _FIELDS.items()}
     tied = "lm_head.weight" not in weights or equal(weights, "lm_head.weight", "shared.weight")
-    own: dict[str, Any] = _SHAPE | {name: config.get(theirs) for theirs, name in _FIELDS.items()}
     with naming(folder / "config.json"):
         ours = ModelConfig(
             source_vocab_size=len(both.rows),
@@ -95,7 +98,8 @@ def _read(weights: Weights, options: Options) -> Plan:
             tie_classifier=tied,
             tied_bias=tied,
             scale_output=given.get("scale_decoder_outputs", scales),
-            **own,
+            **sizes,
+            **_SHAPE,
         )
     copies = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"]
     same = [n for n in copies if n in weights and equal(weights, n, "shared.weight")]

@@ -76,6 +76,9 @@ def agreement(theirs: Any, folder: Path, lines: list[str]) -> dict[str, int]:
         "forced_bos_token_id": None,
     }
     settings |= {"length_penalty": 0.0, "early_stopping": False}
+    c = theirs.config  # this project's search never writes <pad> and <bos>
+    never = {c.pad_token_id, c.decoder_start_token_id} - {c.eos_token_id}
+    settings["bad_words_ids"] = [[id] for id in never]
     for line in lines:
         ids = [token.id for token in encode_source(mine._source, line)] + [EOS]
         source, given = torch.tensor([ids]), torch.tensor([[plan_rows[i] for i in ids]])
