@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import torch
 from torch import Tensor
