@@ -247,9 +247,13 @@ def source_box() -> None:
     if session.get("source") is None:
         session.put("source", chosen.source)
     language = chosen.source_language
-    if chosen.card is not None and models.takes_prefix(chosen.card):
-        _prefix_box()
-    box, button = st.columns([6, 1], vertical_alignment="center")
+    has_prefix = chosen.card is not None and models.takes_prefix(chosen.card)
+    *front, box, button = st.columns(
+        [2, 4, 1] if has_prefix else [6, 1], vertical_alignment="center"
+    )
+    if front:
+        with front[0]:
+            _prefix_box()
     box.text_area(
         f"{language} sentence",
         height="content",
@@ -266,10 +270,11 @@ def _prefix_box() -> None:
     """Draw the text that the network reads in front of the source."""
     session.put("prefix", session.get("prefix"))  # each page draws a new widget
     st.text_input(
-        "Prefix: the network reads it in front of the sentence",
+        "Prefix, which the network reads in front of the sentence",
         key="prefix",
         max_chars=MAX_PREFIX,
-        placeholder="no prefix",
+        placeholder="No prefix",
+        label_visibility="collapsed",
         persist_state="session",
     )
 
