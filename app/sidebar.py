@@ -130,6 +130,8 @@ def _settings(view: View) -> str:
     directions = controls.directions()
     address.initialise("direction", directions, directions[0])
     direction = str(session.get("direction"))
+    card = models.cards().get(models.selected())
+    spoken = card is not None and card.spoken[:2] != (None, None)
     if "direction" in view.settings:
         direction = st.selectbox(
             "Direction",
@@ -138,6 +140,7 @@ def _settings(view: View) -> str:
             key="direction",
             persist_state="session",
             on_change=controls.swap_languages,
+            help="the network's own languages: From and To choose others" if spoken else None,
             disabled=fixed,
         )
     offered = {name: card for (d, name), card in models.cards().items() if d == direction}
