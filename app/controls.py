@@ -106,7 +106,7 @@ if TYPE_CHECKING:
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 SPOKEN = ("from_language", "to_language", "prefix")
-"""The URL parameters of what a card's `between` was given."""
+"""The widgets and URL parameters of what a card's `between` takes; None without codes or prefix."""
 _SWAPPED = "swapped"  # a translation that was put into the source box, and the sentence before it
 SHOWN_DIRECTION = "shown_direction"  # the last run's direction: the list already holds the new one
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
@@ -131,9 +131,8 @@ class Selection:
         """The query parameters of a link, without the sentence."""
         model = models.model_name(self.card) if self.card else ""
         link = {"direction": self.direction, "model": model, "search": self.search}
-        spoken = self.card.spoken if self.card else (None, None, None)
-        chosen = zip(SPOKEN, spoken, strict=True)
-        return link | {name: text or " " for name, text in chosen if text is not None}
+        spoken = {name: session.get(name) for name in SPOKEN}
+        return link | {name: text or " " for name, text in spoken.items() if text is not None}
 
     @property
     def languages(self) -> str:
