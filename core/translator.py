@@ -127,7 +127,7 @@ class Translator:
         device = pick_device(device)
         return cls(load_checkpoint(folder, device), device)
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Path | str | None, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
         """Pickle and copy by reference to the folder, which is loaded again."""
         return _reload, (self.card.folder, self.device, self.card.architecture, *self.card.spoken)
 

@@ -42,8 +42,8 @@ def roots(file: Path) -> set[str]:
 # The layers of core, from the bottom up: a package imports itself and packages in lower layers.
 # Packages of the same layer do not import each other.
 LAYERS = (
-    ("core.typed",),
-    ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock"),
+    ("core.typed", "core.kinds"),
+    ("core.config", "core.files", "core.frozen", "core.fair_lock"),
     ("core.device", "core.cluster"),
     ("core.command", "core.text"),
     ("core.data",),

@@ -130,7 +130,7 @@ REPEATED = (
         "4,000 5",
     ),
     ("app/lessons/en/positions.toml", "BLEU (§{}, table {}, row E)", "3.5 3"),
-    ("core/model/positions.py", "the table of paper §{}", "3.5"),
+    ("core/model/positions.py", "sinusoids (paper §{})", "3.5"),
     ("core/data/corpora.py", "(Elliott, Frank, Sima'an & Specia 2016): {} English", "29,000"),
     ("core/data/corpora.py", "(state of 2018-05-13, {} pairs)", "169,813"),
     ("core/training/recipes.py", "Batches per epoch of {} pairs", "29,000"),

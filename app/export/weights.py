@@ -121,7 +121,7 @@ def as_text(content: bytes) -> str:
     """
     deflated = zlib.compress(content)
     added = -len(deflated) % 4
-    words_N = np.frombuffer(deflated + bytes(added), ">u4")
+    words_N = np.frombuffer(deflated + bytes(added), "<u4")
     powers_5 = 85 ** np.arange(4, -1, -1)
     letters = np.frombuffer(DIGITS, np.uint8)
     parts = np.array_split(words_N, max(1, len(words_N) >> 20))  # to limit memory

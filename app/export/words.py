@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from core.text.words import splitter
-
 LANGUAGES = ("de", "en")
 """The languages whose words the page can put together again, as the Moses detokenizer does."""
 
@@ -24,6 +22,8 @@ def word_rules(language: str) -> dict[str, Any]:
             "another checkpoint, or save a record as a page"
         )
     from spacy.symbols import ORTH  # ty: ignore  # only networks of words need spaCy
+
+    from core.text.words import splitter
 
     rules: Any = splitter(language)  # spaCy's Tokenizer
     return {

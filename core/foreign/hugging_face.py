@@ -223,7 +223,13 @@ def read(weights: Weights, options: Options, *, kind: Kind) -> Plan:
     ids = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
     roles = {role: config[name] for role, name in ids.items()}
     sizes = source_size, target_size
-    both = kind.vocabularies(Tables(folder, options, sizes, roles, shared, _forced(config)))
+    forced = _forced(config)
+    if forced is not None and not 0 <= forced < target_size:
+        raise ValueError(
+            f"{shown(folder / _CONFIG)}: forced_bos_token_id {forced} is not in the vocabulary of "
+            f"{target_size:,}: get the folder again"
+        )
+    both = kind.vocabularies(Tables(folder, options, sizes, roles, shared, forced))
     one_table = shared and not _are_untied(weights)
     names = kind.names
     if not one_table or "model.shared.weight" not in weights:  # some versions save only its copies

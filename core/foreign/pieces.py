@@ -214,6 +214,8 @@ def read_model(file: Path, bpe: bool = False) -> tuple[Any, Any]:
         raise ValueError(f"{where} is not a SentencePiece model: get the file again") from None
     if not 0 < len(model.pieces) <= MAX_PIECES:
         raise ValueError(f"{where} has {len(model.pieces):,} pieces: get the file again")
+    if not all(isinstance(piece.piece, str) for piece in model.pieces):  # not UTF-8
+        raise ValueError(f"{where} has a piece that is no text: get the file again")
     if model.trainer_spec.model_type not in ((_UNIGRAM, _BPE) if bpe else (_UNIGRAM,)):
         kinds = "unigram or BPE model" if bpe else "unigram model"
         raise ValueError(f"{where} is not a {kinds}: no other kind can be converted")

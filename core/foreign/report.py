@@ -1,9 +1,9 @@
 """A report on somebody's folder, to paste into an issue: what was compared, and nothing private."""
 
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def _public(error: ValueError, folder: Path, reference: Path | None) -> str:
 
 
 def _markdown(verdict: str, facts: dict[str, str], rest: str) -> str:
-    versions = {"Headlight": _version("headlight"), "Python": platform.python_version()}
+    versions = {"Headlight": _version("core"), "Python": platform.python_version()}
     versions |= {"torch": torch.__version__} | {name: _version(name) for name in _PACKAGES}
     facts = facts | {"versions": ", ".join(f"{name} {one}" for name, one in versions.items())}
     table = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
@@ -101,12 +101,5 @@ def _markdown(verdict: str, facts: dict[str, str], rest: str) -> str:
 
 
 def _version(package: str) -> str:
-    """Return an installed package's version, or "not installed"."""
-    if package == "headlight":
-        from core import __version__
-
-        return __version__
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    """Return the version of a package that this process has loaded."""
+    return getattr(sys.modules.get(package), "__version__", "not used")

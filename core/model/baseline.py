@@ -128,7 +128,7 @@ class LibrarySite(AttentionSite):
 def check_library_can(config: ModelConfig) -> None:
     """Raise a one-line ValueError if torch.nn.Transformer lacks a part of this network."""
     lacks = {
-        f"a norm of the kind {config.norm!r}": config.norm != "layer",
+        f"norms of the kind {config.norm!r}": config.norm != "layer",
         "gated feed-forward layers": config.gated,
         "layers without biases": not config.linear_bias,
         "scores that are not divided by √d_k": not config.scale_scores,
@@ -139,8 +139,8 @@ def check_library_can(config: ModelConfig) -> None:
     }
     if found := [part for part, is_set in lacks.items() if is_set]:
         raise ValueError(
-            f"torch.nn.Transformer has no {', no '.join(found)}: this network runs in the "
-            "from-scratch code only"
+            f"torch.nn.Transformer lacks {', '.join(found)}: this network runs in the from-scratch "
+            "code only"
         )
 
 

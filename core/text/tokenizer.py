@@ -75,7 +75,7 @@ class Frame:
 
     def prefixed(self, text: str) -> str:
         """Return a source with the prefix in front, unless it is empty or begins with it."""
-        return text if not text.strip() or text.startswith(self.prefix) else self.prefix + text
+        return text if not normalise(text) or text.startswith(self.prefix) else self.prefix + text
 
     @property
     def special(self) -> frozenset[int]:

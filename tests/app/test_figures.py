@@ -193,6 +193,18 @@ def luminance(colour: str) -> float:
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
+def test_fairseqs_table_is_told_from_the_papers():
+    """Its slowest wave is 2π · 10,000 positions long, and it begins at its third row."""
+    places, pairs = np.arange(9)[:, None] + 2, np.arange(8)
+    angles = places / 10_000 ** (pairs / 7)
+    rows = np.stack((np.sin(angles), np.cos(angles)), -1).reshape(9, 16).astype(np.float32)
+    assert positions.formula_of(rows) == "fairseq" and positions.formula_of(table(9, 16)) == "paper"
+    assert positions.wavelength(14, 16, "fairseq") == pytest.approx(2 * np.pi * 10_000)
+    tokens = tuple(map(word, "in dem Haus in dem Park am See <eos>".split()))
+    text = positions.waves_figure(rows, tokens, (0, 14)).figure("dark").to_json()
+    assert "62,832" in text and "learned" not in text
+
+
 def test_a_learned_table_is_not_called_sinusoidal():
     tokens = tuple(map(word, "in dem Haus in dem Park <eos>".split()))
     learned = np.random.default_rng(1).normal(0, 0.3, (7, 16)).astype(np.float32)

@@ -441,7 +441,8 @@ def visible(text: str) -> str:
 
 def unpacked(text: str) -> bytes:
     """Return the weights that a page holds, decoded by Python's base85."""
-    padded = base64.b85decode(text[1:].translate(str.maketrans(",:", "<`")))
+    swapped = base64.b85decode(text[1:].translate(str.maketrans(",:", "<`")))
+    padded = np.frombuffer(swapped, ">u4").astype("<u4").tobytes()
     return zlib.decompress(padded[: len(padded) - int(text[0])])
 
 

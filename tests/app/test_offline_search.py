@@ -56,7 +56,7 @@ class Table:
 
 WALK = f"""(json) => {{
     {SEARCH}
-    return JSON.stringify(JSON.parse(json).map(({{ rows, most, length, beam, alpha }}) => {{
+    return JSON.stringify(JSON.parse(json).map(({{ rows, most, length, beam, alpha, forced }}) => {{
         const table = rows.map((row) => Float32Array.from(row));
         const network = {{
             config: {{ max_length: most }},
@@ -68,7 +68,7 @@ WALK = f"""(json) => {{
                 return Float32Array.from(cache.at.flatMap((at) => [...table[at]]));
             }},
         }};
-        const found = search(network, Array(length).fill(4), {{ beam, alpha }});
+        const found = search(network, Array(length).fill(4), {{ beam, alpha, forced }});
         return found.map((one) => [one.ids, one.logProb, one.score, one.logProbs]);
     }}));
 }}"""
@@ -92,6 +92,7 @@ def cases() -> Iterator[tuple[dict[str, Any], np.ndarray]]:
                 "length": int(random.integers(1, 9)),
                 "beam": int(random.choice([1, 2, 3, 4, 5, 8, 16])),
                 "alpha": float(random.choice([0, 0.6, 1, 2.5])),
+                "forced": [3, 4][: number % 5 // 2],  # for most none, for some one or two ids
             },
             table_RV,
         )
@@ -105,7 +106,9 @@ def test_searches_over_tables_give_pythons_hypotheses(computing_page):
     for (case, table_RV), hypotheses in zip(every, found, strict=True):
         source = torch.full((1, case["length"]), 4)
         config = DecodeConfig(beam=case["beam"], length_penalty=case["alpha"])
-        expected = search(Table(table_RV, case["most"]), source, config)[0]
+        forced = tuple(case["forced"])
+        expected = search(Table(table_RV, case["most"]), source, config, forced)[0]
+        assert all(ids[: len(forced)] == case["forced"][: len(ids)] for ids, *_ in hypotheses)
         assert [ids for ids, *_ in hypotheses] == [list(h.ids) for h in expected], case
         for (ids, log_prob, score, log_probs), h in zip(hypotheses, expected, strict=True):
             assert [log_prob, score] == pytest.approx([h.log_prob, h.score], abs=1e-5)

@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 from app.components.assets import joined
 from app.export.weights import tokenizer_of_page
 from core.text import load
-from core.text.line import tokens_and_words
+from core.text.line import encode_target_line, tokens_and_words
 from core.text.tokenizer import SPECIALS, encode_source
 from core.text.vocabulary import BYTES
 from tests.app.test_offline_subwords import texts
@@ -72,13 +72,17 @@ def test_decoding_and_single_tokens_are_pythons(computing_page, stored, family):
     work = """[
         lists.map((ids) => tokenizer.decode(ids)),
         stored.pieces.map((_, id) => fields(tokenizer.token(id))),
-        tokenizer.encodeSource("Ein Hund").map(fields), tokenizer.forced,
+        tokenizer.encodeSource("Ein Hund").map(fields),
+        tokenizer.withForced(tokenizer.encode("A dog")).map(fields),
+        ["", " ", "Hund", "translate German to English: Hund"].map((t) => tokenizer.prefixed(t)),
     ]"""
-    decoded, each, source, forced = ask(computing_page, stored[family], work, lists=lists)
+    decoded, each, source, target, prefixed = ask(computing_page, stored[family], work, lists=lists)
     assert decoded == [tokenizer.decode(ids) for ids in lists]
     assert each == [list(astuple(tokenizer.token(id))) for id in range(size)]
     assert source == [list(astuple(t)) for t in encode_source(tokenizer, "Ein Hund")]
-    assert tuple(forced) == tokenizer.frame.forced
+    assert target == [list(astuple(t)) for t in encode_target_line(tokenizer, "A dog")]
+    texts_ = ["", " ", "Hund", "translate German to English: Hund"]
+    assert prefixed == list(map(tokenizer.frame.prefixed, texts_))
 
 
 @pytest.mark.parametrize("family", ["mbart", "bart"])

@@ -369,7 +369,7 @@ def test_a_run_on_pasted_pairs_is_pythons(page):
 
 def test_answers_are_counted_without_writing_them_where_that_is_the_same(page):
     """A network that looks ahead predicts a right answer that it is fed, but may not write it."""
-    pairs = [(" ".join(word), " ".join(word[::-1])) for word in "abc bca cab ba ac cb".split()] * 4
+    pairs = [(" ".join(word), " ".join(word[::-1])) for word in "abc bca ba ac cb cab".split()] * 4
     page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs)])
     found = {}
     for bug in (None, *BUGS):

@@ -148,7 +148,7 @@ def test_edits_keep_the_target(translator):
 
 
 def test_the_head_that_matters_most_is_offered_as_an_edit(translator):
-    none = render("together", source=SNOW, beside="edits")
+    none = render("together", "full_passes", source=SNOW, beside="edits")
     assert "second_explorer" not in none.payloads
     first = translator.inspect(SNOW)
     effects = head_effects(translator, first).changes

@@ -58,7 +58,7 @@ def test_a_network_without_a_reference_is_not_called_right(lines, secret, monkey
     code, out, error = lines(convert, "--check", secret)
     assert code == 1 and error == "error: the check did not pass: see the report\n"
     assert "| result | converted, not compared |" in out
-    assert "transformers is not installed" in out and "transformers not installed" in out
+    assert "transformers is not installed" in out and "transformers not used" in out
     keeps_quiet(out, secret)
 
 

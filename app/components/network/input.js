@@ -41,8 +41,8 @@ function tokensWithin(config, tokenizers, text, side) {
     const code = characters[half].charCodeAt(0).toString(16).toUpperCase();
     throw new InputError(`character ${half + 1} is half a surrogate pair (U+${code}), which is not valid text: delete it`);
   }
-  const { tokens: ofLine } = tokensAndWords(tokenizer, text);
-  const tokens = side === "source" ? tokenizer.withFirst(ofLine) : ofLine;
+  const isSource = side === "source", { tokens: ofLine } = tokensAndWords(tokenizer, isSource ? tokenizer.prefixed(text) : text);
+  const tokens = isSource ? tokenizer.withFirst(ofLine) : tokenizer.withForced(ofLine);
   tooMany(tokens.length, "tokens", Math.min(MAX_TOKENS, config.max_length - 1));
   return [...tokens, tokenizer.token(EOS)];
 }

@@ -14,7 +14,7 @@ const ALTERNATIVES = 5; // most probable tokens recorded per step
  */
 export function translate(network, tokenizers, text, { beam = 5, edits = NO_EDITS } = {}) {
   const { source } = taskOf(network, tokenizers, text, null, edits);
-  const hypotheses = search(network, idsOf(source), { beam, edits });
+  const hypotheses = search(network, idsOf(source), { beam, edits, forced: tokenizers.target.forced });
   return { source, hypotheses, text: tokenizers.target.decode(hypotheses[0].ids) };
 }
 
@@ -30,7 +30,7 @@ export function inspectUnchecked(network, tokenizers, text, { beam = 5, edits = 
   const task = taskOf(network, tokenizers, text, target, edits), { target: tokenizer } = tokenizers, source = idsOf(task.source), capture = { weights: true };
   network.free();
   const memory = network.encode(source, edits, capture); // for the search and the pass
-  const hypotheses = task.target ? [] : search(network, source, { beam, edits }, memory);
+  const hypotheses = task.target ? [] : search(network, source, { beam, edits, forced: tokenizer.forced }, memory);
   const targetOut = task.target ?? hypotheses[0].ids.map((id) => tokenizer.token(id));
   const { logits, ...pass } = teacherForcedPass(network, memory, idsOf(targetOut), edits, capture);
   const decode = task.target ? null : { beam, lengthPenalty: 1 }, { about, config } = network;

@@ -45,14 +45,15 @@ export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) 
  */
 
 /**
- * Return the finished hypotheses, best first: one if greedy, else up to `beam`; `alpha` is the length penalty.
+ * Return the finished hypotheses, best first: one if greedy, else up to `beam`; `alpha` is the length penalty. Each begins with
+ * the `forced` ids, whatever their probability.
  * @param {number[]} source ids with <eos> @param {any} [memory] the encoded source, if there is one @returns {Hypothesis[]}
  */
-export function search(network, source, { beam, alpha = 1, edits }, memory = undefined) {
+export function search(network, source, { beam, alpha = 1, edits, forced = [] }, memory = undefined) {
   const limit = lengthLimit(source.length, network.config.max_length);
   network.free(memory);
   const cache = network.start(memory ?? network.encode(source, edits), beam, limit);
-  return beam === 1 ? [greedy(network, cache, limit, edits)] : beamSearch(network, cache, limit, { beam, alpha, edits });
+  return beam === 1 ? [greedy(network, cache, limit, { edits, forced })] : beamSearch(network, cache, limit, { beam, alpha, edits, forced });
 }
 
 const START = { ids: [], logProbs: [], logProb: 0 };
@@ -60,11 +61,15 @@ const START = { ids: [], logProbs: [], logProb: 0 };
 const extended = ({ ids, logProbs, logProb }, id, own) =>
   ({ ids: [...ids, id], logProbs: [...logProbs, own], logProb: logProb + own });
 
-/* Take the most likely token at each step until <eos> or the length limit. */
-function greedy(network, cache, limit, edits) {
+/* The log-probability of a forced id in a row of logits, as the only continuation. */
+const only = (logits, id) => [{ id, logProb: logProbability(logits[id], logTotal(logits)) }];
+
+/* Take the most likely token at each step, after the forced ones, until <eos> or the length limit. */
+function greedy(network, cache, limit, { edits, forced }) {
   let written = START;
   for (let token = BOS; token !== EOS && written.ids.length < limit; token = written.ids.at(-1)) {
-    const [{ id, logProb }] = topLogProbs(network.step([token], [0], cache, edits), 1, NEVER_WRITTEN);
+    const logits = network.step([token], [0], cache, edits), step = written.ids.length;
+    const [{ id, logProb }] = step < forced.length ? only(logits, forced[step]) : topLogProbs(logits, 1, NEVER_WRITTEN);
     written = extended(written, id, logProb);
   }
   return { ...written, score: written.logProb };
@@ -74,13 +79,13 @@ function greedy(network, cache, limit, edits) {
  * Beam search (Sutskever et al. 2014, §3.2). `open` holds the unfinished hypotheses, best first,
  * each with the row of the previous step that it extends.
  */
-function beamSearch(network, cache, limit, { beam, alpha, edits }) {
+function beamSearch(network, cache, limit, { beam, alpha, edits, forced }) {
   let open = [{ ...START, row: 0 }], finished = [];
   for (let step = 1; open.length; step++) {
     const tokens = open.map(({ ids }) => ids.at(-1) ?? BOS);
     const logits = network.step(tokens, open.map(({ row }) => row), cache, edits);
     const survivors = [];
-    for (const [rank, { row, id, own, total }] of bestCandidates(open, logits, beam).entries()) {
+    for (const [rank, { row, id, own, total }] of bestCandidates(open, logits, beam, forced[step - 1]).entries()) {
       if (id === EOS || step === limit) { // only the K best may finish: a worse one would displace better open prefixes
         if (rank < beam) finished.push({ ...extended(open[row], id, own), score: penalised(total, step, alpha) });
       } else if (survivors.length < beam) survivors.push({ ...extended(open[row], id, own), row });
@@ -96,10 +101,11 @@ function beamSearch(network, cache, limit, { beam, alpha, edits }) {
  * The best continuations, 2K for a beam of K and at least 5: at most K of them end with <eos>, so
  * at least K can continue. Ties keep their order.
  */
-function bestCandidates(open, logits, beam) {
+function bestCandidates(open, logits, beam, forced = null) {
   const V = logits.length / open.length, count = Math.max(2 * beam, 5);
   const candidates = open.flatMap(({ logProb }, row) => {
-    const best = topLogProbs(logits.subarray(row * V, (row + 1) * V), count, NEVER_WRITTEN);
+    const own_V = logits.subarray(row * V, (row + 1) * V);
+    const best = forced === null ? topLogProbs(own_V, count, NEVER_WRITTEN) : only(own_V, forced);
     return best.map(({ id, logProb: own }) => ({ row, id, own, total: logProb + own }));
   });
   return candidates.toSorted((a, b) => b.total - a.total).slice(0, count);

@@ -63,12 +63,13 @@ export const idsOf = (tokens) => tokens.map(({ id }) => id);
 export class Tokenizer {
   /**
    * @param {{pieces: string[], merges: [number, number][], single_digits?: boolean, first?: number[], forced?: number[],
-   *   languages?: Record<string, number>, controls?: number[]}} tokenizer of a weights file; see Frame in core/text/tokenizer.py
+   *   languages?: Record<string, number>, controls?: number[], prefix?: string}} tokenizer of a weights file; see Frame in core/text/tokenizer.py
    */
-  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [], forced = [], languages = {}, controls = [] }) {
+  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [], forced = [], languages = {}, controls = [], prefix = "" }) {
     this.pieces = pieces;
     this.inFront = inFront;
     this.forced = forced;
+    this.prefix = prefix;
     this.special = new Set([...controls, ...Object.values(languages)]); // other than the four SPECIALS
     this.foldsQuotes = true;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]));
@@ -113,8 +114,21 @@ export class Tokenizer {
 
   /** Put the `first` ids in front of a source's tokens, if there are any. @param {RecordToken[]} tokens */
   withFirst(tokens) {
-    const first = this.inFront.map((id) => ({ ...this.token(id), starts_word: true, special: true }));
-    return tokens.length ? [...first, ...tokens] : [];
+    return tokens.length ? [...this.specialTokens(this.inFront), ...tokens] : [];
+  }
+
+  /** Put the `forced` ids in front of a target's tokens. @param {RecordToken[]} tokens */
+  withForced(tokens) {
+    return [...this.specialTokens(this.forced), ...tokens];
+  }
+
+  /** A source with the prefix in front, unless it is empty or begins with it. @param {string} text */
+  prefixed(text) {
+    return !normalise(text) || text.startsWith(this.prefix) ? text : this.prefix + text;
+  }
+
+  specialTokens(ids) {
+    return ids.map((id) => ({ ...this.token(id), starts_word: true, special: true }));
   }
 
   /* The ids of a word's characters with their places; consecutive unknown characters form one symbol. */

@@ -2,22 +2,21 @@
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_:{|}~"; // of base 85, as in export/weights.py
 
-/** @param {string} text  blocks of five digits, the highest first, after the number of bytes left out at the end @returns {Uint8Array<ArrayBuffer>} */
+/**
+ * @param {string} text  after the number of bytes left out at the end: blocks of five digits, the highest first, each a word of four bytes
+ * @returns {Uint8Array<ArrayBuffer>}
+ */
 function decode85(text) {
-  const letters = new TextEncoder().encode(text), valueOf = new Uint8Array(256).fill(255);
+  const letters = new TextEncoder().encode(text), valueOf = new Uint8Array(256).fill(255), blocks = (letters.length - 1) / 5;
   for (let digit = 0; digit < DIGITS.length; digit++) valueOf[DIGITS.charCodeAt(digit)] = digit;
-  const blocks = (letters.length - 1) / 5, words = new DataView(new ArrayBuffer(4 * Math.ceil(blocks)));
-  let worst = 0;
-  for (let block = 0, at = 1; block < blocks; block++) {
-    let number = 0;
-    for (const end = at + 5; at < end; at++) {
-      const digit = valueOf[letters[at]];
-      worst = Math.max(worst, digit);
-      number = number * 85 + digit;
-    }
-    words.setUint32(4 * block, number);
+  const words = new Uint32Array(Math.ceil(blocks));
+  let bits = 0; // of all digits: 128 is set if a letter is none
+  for (let block = 0, at = 1; block < blocks; block++, at += 5) {
+    const a = valueOf[letters[at]], b = valueOf[letters[at + 1]], c = valueOf[letters[at + 2]], d = valueOf[letters[at + 3]], e = valueOf[letters[at + 4]];
+    bits |= a | b | c | d | e;
+    words[block] = Math.imul(((a * 85 + b) * 85 + c) * 85 + d, 85) + e;
   }
-  if (worst >= DIGITS.length || !Number.isInteger(blocks)) throw new RangeError("not digits of base 85");
+  if (bits & 128 || !Number.isInteger(blocks)) throw new RangeError("not digits of base 85");
   return new Uint8Array(words.buffer, 0, words.byteLength - Number(text[0]));
 }
 

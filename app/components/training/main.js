@@ -36,6 +36,7 @@ function createTraining(parent, key, makeHost = trainingHost) {
     theme: null,
     given: "",
     sentence: 0,
+    start: 0,
     point: 0,
     link: {},
     lanes: [],

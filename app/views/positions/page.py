@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.lessons.texts import text
 from app.look.glossary import meaning
+from app.look.markdown import plain
 from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
@@ -34,7 +35,7 @@ with page:
     )
     inspection = ask_for_inspection()
     if inspection.card.model.position_table == "none":
-        st.info(text("positions", "no-table"))
+        st.info(plain(text("positions", "no-table")))
         st.stop()
     found = open_with("positions", inspection.record, questions(inspection))
 show_table(inspection)
