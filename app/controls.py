@@ -1,10 +1,10 @@
 """The widgets that pages share and the frozen `Selection` they produce.
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
-source, one_line, translate, target, use_reference, direction, model, search, translation,
+source, prefix, one_line, translate, target, use_reference, direction, model, search, translation,
 own_translation, another_translation, page_title, above_explorer, doubts, gloss, gloss_words,
-explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above,
-steps_problem, step_words, step_heads, path_maps, path_explorer,
+from_language, to_language, explorer, beam_tree, tree_shown, free, free_result, forced_result,
+steps_above, steps_problem, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
 numbers_project …, table_project …,
 stage_project … stage_output, inside_project … inside_output, example_0…,
@@ -66,6 +66,10 @@ class_ready_forty-five, class_start_ten …, class_link_ten …, class_page_ten 
 class_worksheet_ten …, class_change_ten …, quiz, find,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
+For a network with language codes, from_language and to_language are codes such as deu_Latn; for a
+network that reads its task in words, prefix is the text in front of every source. A link without
+them means the network's own.
+
 Other query parameters: while a plan runs, every page's URL keeps plan (its text, see app/plan.py)
 and at (the stop, from 1); present=1 is presentation mode. On the page For teachers, plan is the
 draft. The page Test yourself reads form (A or B).
@@ -83,7 +87,7 @@ Translate keeps gloss (1 if it is shown). Two at once keeps copied (copy.SIDE.LA
 copyhead.KIND.LAYER.HEAD), copy_way (restore or damage) and pushed (an edit's text form).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import streamlit as st
@@ -95,11 +99,14 @@ from app.state import address, models, results, session
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES, about
+from core.text.vocabulary import MAX_PREFIX
 
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
+SPOKEN = ("from_language", "to_language", "prefix")
+"""The widgets and URL parameters of what a card's `between` takes; None without codes or prefix."""
 _SWAPPED = "swapped"  # a translation that was put into the source box, and the sentence before it
 SHOWN_DIRECTION = "shown_direction"  # the last run's direction: the list already holds the new one
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
@@ -123,15 +130,24 @@ class Selection:
     def link(self) -> dict[str, str]:
         """The query parameters of a link, without the sentence."""
         model = models.model_name(self.card) if self.card else ""
-        return {"direction": self.direction, "model": model, "search": self.search}
+        link = {"direction": self.direction, "model": model, "search": self.search}
+        spoken = {name: session.get(name) for name in SPOKEN}
+        return link | {name: text or " " for name, text in spoken.items() if text is not None}
+
+    @property
+    def languages(self) -> str:
+        """The chosen languages, in the form of a direction; `direction` is that of the folder."""
+        if self.card is None:
+            return self.direction
+        return f"{self.card.source_language}-{self.card.target_language}"
 
     @property
     def source_language(self) -> str:
-        return LANGUAGES[self.direction.split("-")[0]]
+        return LANGUAGES[self.languages.split("-")[0]]
 
     @property
     def target_code(self) -> str:
-        return self.direction.split("-")[1]
+        return self.languages.split("-")[1]
 
     @property
     def target_language(self) -> str:
@@ -142,28 +158,24 @@ def selection() -> Selection:
     """Return the current values of the widgets."""
     direction = session.get("direction") or next(iter(directions()), "de-en")
     source = session.get("source")
-    source = EXAMPLES[0].text(direction) if source is None else address.one_line(source)
-    return Selection(
-        source=source,
-        direction=direction,
-        card=models.cards().get((direction, session.get("model"))),
-        search=session.get("search") or "beam",
-        target=_target(direction, source),
-    )
+    card = models.cards().get((direction, session.get("model")))
+    empty = Selection("", direction, card, session.get("search") or "beam")
+    source = EXAMPLES[0].text(empty.languages) if source is None else address.one_line(source)
+    return replace(empty, source=source, target=_target(empty.languages, source))
 
 
 def _target_text() -> str:
     return str(session.get("target") or "").strip()
 
 
-def _target(direction: str, source: str) -> str:
+def _target(languages: str, source: str) -> str:
     """Return the text of the target box if it was entered for this sentence, else "".
 
     Clearing the box is not enough: the browser resends its text until it receives the change, so
     two quick clicks would apply the old translation to the new sentence.
     """
     text = _target_text()
-    return text if session.get(_TARGET_OF) == (text, direction, source) else ""
+    return text if session.get(_TARGET_OF) == (text, languages, source) else ""
 
 
 def note_target() -> None:
@@ -171,7 +183,7 @@ def note_target() -> None:
     text, (entered, *_) = _target_text(), session.get(_TARGET_OF) or ("",)
     if text and text != entered:
         now = selection()
-        session.put(_TARGET_OF, (text, now.direction, now.source))
+        session.put(_TARGET_OF, (text, now.languages, now.source))
 
 
 def reset_target() -> None:
@@ -234,7 +246,13 @@ def source_box() -> None:
     if session.get("source") is None:
         session.put("source", chosen.source)
     language = chosen.source_language
-    box, button = st.columns([6, 1], vertical_alignment="center")
+    has_prefix = chosen.card is not None and models.takes_prefix(chosen.card)
+    *front, box, button = st.columns(
+        [2, 4, 1] if has_prefix else [6, 1], vertical_alignment="center"
+    )
+    if front:
+        with front[0]:
+            _prefix_box()
     box.text_area(
         f"{language} sentence",
         height="content",
@@ -245,6 +263,19 @@ def source_box() -> None:
     )
     button.button("Translate", key="translate", width="stretch")
     one_line("source")
+
+
+def _prefix_box() -> None:
+    """Draw the text that the network reads in front of the source."""
+    session.put("prefix", session.get("prefix"))  # each page draws a new widget
+    st.text_input(
+        "Prefix, which the network reads in front of the sentence",
+        key="prefix",
+        max_chars=MAX_PREFIX,
+        placeholder="No prefix",
+        label_visibility="collapsed",
+        persist_state="session",
+    )
 
 
 def target_box() -> None:
@@ -263,8 +294,8 @@ def target_box() -> None:
         placeholder=f"Another {language} translation (optional)",
         label_visibility="collapsed",
     )
-    known = examples(chosen.direction)
-    references = {e.text(chosen.direction): e.text(chosen.target_code) for e in known}
+    known = examples(chosen.languages)
+    references = {e.text(chosen.languages): e.text(chosen.target_code) for e in known}
     reference = references.get(chosen.source)
     # A click on the button takes the focus from the box, which applies its text. So the button must
     # exist before the text arrives and keep its identity afterwards.
@@ -312,7 +343,7 @@ def ask_for_record(
 
 def ask_and_stop(chosen: Selection) -> NoReturn:
     """Ask for a sentence and stop the page."""
-    or_choose = ", or choose an example" if examples(chosen.direction) else ""
+    or_choose = ", or choose an example" if examples(chosen.languages) else ""
     st.caption(f"Type a sentence in {chosen.source_language}{or_choose}.")
     st.stop()
 

@@ -18,6 +18,7 @@ from core.checkpoint.folder import Card
 from core.checkpoint.imported import Imported
 from core.data.corpora import about
 from core.kinds import KINDS
+from core.text.vocabulary import MAX_PREFIX
 
 
 def sidebar(page: str) -> None:
@@ -33,16 +34,18 @@ def sidebar(page: str) -> None:
         offered = st.container(key="examples", gap=None) if view.own_sentence else None
         with st.container(key="settings", gap=None):
             direction = _settings(view)
-        if offered and (known := examples(direction)):
+        languages = controls.selection().languages
+        if offered and (known := examples(languages)):
             with offered:
-                _examples(known, direction)
+                _examples(known, languages)
     _note_unknown(page)
     controls.note_target()
     session.put(controls.SHOWN_DIRECTION, direction)
     chosen = controls.selection()
     # Each sentence is a history entry, and drops the cell pinned before.
     entry = address.CELL if view.own_sentence else None
-    address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
+    link = dict.fromkeys(controls.SPOKEN) | chosen.link
+    address.write({"source": chosen.source, "target": chosen.target, **link}, "page", entry)
 
 
 def _note_unknown(page: str) -> None:
@@ -64,8 +67,12 @@ def _unknown(page: str) -> str:
         "direction": models.languages(chosen.direction),
         "model": models.model_label(chosen.card),
         "search": chosen.decode.label,
+        "from_language": _spoken(chosen.source_language, 0),
+        "to_language": _spoken(chosen.target_language, 1),
+        "prefix": "none",
     }
-    found = [(key, text, here[key]) for key, text in address.unknown() if key in here]
+    unknown = address.unknown()
+    found = [(key.replace("_", " "), text, here[key]) for key, text in unknown if key in here]
     if plans.running() is not None:  # a plan has its own line about direction and model
         found = []
     view = {name: address.requested(name) for name in ("kind", "layer", "head")}
@@ -82,12 +89,49 @@ def _unknown(page: str) -> str:
     return " ".join(address.unavailable(*one) for one in found)
 
 
+def _spoken(name: str, side: int) -> str:
+    code = session.get(controls.SPOKEN[side])
+    return models.language_label(code) if code else name
+
+
+def _languages(card: Card, is_shown: bool) -> None:
+    """Draw the lists of languages of a network with language codes; take its prefix from a link."""
+    sides = zip(("From", "To"), models.frames(card), models.own_codes(card), strict=True)
+    for key, (label, frame, own) in zip(controls.SPOKEN, sides, strict=False):
+        codes = sorted(frame.languages, key=models.language_label)
+        if not codes:
+            if text := address.pop(key):
+                address.note_unknown(key, text)
+            session.put(key, None)
+            continue
+        address.initialise(key, codes, own or codes[0])
+        if is_shown:
+            st.selectbox(
+                label,
+                codes,
+                format_func=models.language_label,
+                key=key,
+                persist_state="session",
+            )
+    here, text = models.selected(), address.pop("prefix")
+    if not models.takes_prefix(card):
+        if text:
+            address.note_unknown("prefix", text)
+        session.put("prefix", None)
+    elif text is not None or session.saved_result("prefix of") != here:
+        own = models.frames(card)[0].prefix
+        session.put("prefix", own if text is None else text.lstrip()[:MAX_PREFIX])
+    session.save_result("prefix of", here)
+
+
 def _settings(view: View) -> str:
     """Draw the settings that the page uses, as one short line each; return the direction."""
     fixed = plans.running() is not None  # a plan's stops are about one direction and model
     directions = controls.directions()
     address.initialise("direction", directions, directions[0])
     direction = str(session.get("direction"))
+    card = models.cards().get(models.selected())
+    spoken = card is not None and card.spoken[:2] != (None, None)
     if "direction" in view.settings:
         direction = st.selectbox(
             "Direction",
@@ -96,6 +140,7 @@ def _settings(view: View) -> str:
             key="direction",
             persist_state="session",
             on_change=controls.swap_languages,
+            help="the network's own languages: From and To choose others" if spoken else None,
             disabled=fixed,
         )
     offered = {name: card for (d, name), card in models.cards().items() if d == direction}
@@ -111,6 +156,7 @@ def _settings(view: View) -> str:
             help="fixed by the plan" if fixed else _about(offered[session.get("model")], offered),
             disabled=fixed,
         )
+    _languages(offered[session.get("model")], "model" in view.settings)
     address.initialise("search", controls.SEARCHES, "beam")
     if "search" in view.settings:
         st.selectbox(

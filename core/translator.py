@@ -115,7 +115,6 @@ class Translator:
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
         self._lock = DeviceLock(device)
-        self._spoken: tuple[str | None, ...] = (None, None, None)
         self._head_means: HeadMeans | None = None
         self._lens: Lens | None = None
 
@@ -130,7 +129,7 @@ class Translator:
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
         """Pickle and copy by reference to the folder, which is loaded again."""
-        return _reload, (self.card.folder, self.device, self.card.architecture, *self._spoken)
+        return _reload, (self.card.folder, self.device, self.card.architecture, *self.card.spoken)
 
     def __repr__(self) -> str:
         card = self.card
@@ -158,11 +157,8 @@ class Translator:
         None keeps what it has. Both share the network and its lock. Raises ValueError, in one line,
         for an unknown code.
         """
-        given = source, target, prefix
-        changed = type(self)(self.checkpoint.between(*given), self.device)
+        changed = type(self)(self.checkpoint.between(source, target, prefix), self.device)
         changed._lock = self._lock
-        pairs = zip(given, self._spoken, strict=True)
-        changed._spoken = tuple(old if new is None else new for new, old in pairs)
         return changed
 
     def other_implementation(self) -> Self:

@@ -94,12 +94,12 @@ def request(what: str, model: str, sentence: str = "") -> Generator[Request]:
 def logged(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Callable[[], Any]:
     """Wrap `make` in `request`, with names taken from its cache key.
 
-    The key holds the name of the work and then the model's own key: folder, configuration hash and
-    implementation. A key without a name belongs to an inspection.
+    The key holds the name of the work and then the model's own key: folder, configuration hash,
+    implementation and languages. A key without a name belongs to an inspection.
     """
     what = key[0] if isinstance(key[0], str) else "inspect"
     place, model = next(
-        ((i, part) for i, part in enumerate(key) if isinstance(part, tuple) and len(part) == 3),
+        ((i, part) for i, part in enumerate(key) if isinstance(part, tuple) and len(part) == 4),
         (0, ("", "", False)),
     )
     name = Path(str(model[0])).name + ("-twin" if model[2] else "")

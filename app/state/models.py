@@ -7,18 +7,22 @@ import os
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from app.state import folders, small_runs, waiting
+from app.state import folders, session, small_runs, waiting
 from app.state.store import Store
-from core.checkpoint.folder import TWIN, Card, list_cards
+from app.streamlit_internals import session_id
+from core.checkpoint.errors import CheckpointError
+from core.checkpoint.folder import TWIN, Card, Spoken, language_of, list_cards
+from core.checkpoint.validate import read_frames
 from core.data.corpora import LANGUAGES
 from core.files import printable
 from core.serving.queue import Queue
+from core.text.tokenizer import Frame
 
 if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
     from core.translator import Translator
@@ -61,13 +65,13 @@ def in_scratch_code(model: Implementation) -> Implementation:
     return Implementation(model.card, model.card.architecture != "scratch")
 
 
-def key_of(model: Model) -> tuple[str, str, bool]:
-    """Return the cache key of a model: folder, configuration hash, and implementation.
+def key_of(model: Model) -> tuple[str, str, bool, Spoken]:
+    """Return the cache key of a model: folder, configuration hash, implementation, languages.
 
     The configuration contains the hashes of weights and tokenizers, so its own hash covers them.
     """
     card, other = (model, False) if isinstance(model, Card) else (model.card, model.other)
-    return str(card.folder), card.config_sha256, other
+    return str(card.folder), card.config_sha256, other, card.spoken
 
 
 def model_name(card: Card) -> str:
@@ -171,7 +175,70 @@ def cards() -> dict[tuple[str, str], Card]:
             found.setdefault((card.direction, model_name(card)), card)
     order = sorted(found.items(), key=lambda item: (ORIGINS.index(origin(item[1])), item[0]))
     own = {(card.direction, model_name(card)): card for card in small_runs.cards()}
-    return dict(order) | own
+    if session_id() is None:
+        return dict(order) | own
+    return {key: _as_chosen(key, card) for key, card in order} | own
+
+
+_frames: dict[tuple[Path, str], tuple[Frame, Frame]] = {}
+
+
+def frames(card: Card) -> tuple[Frame, Frame]:
+    """Return what an imported network reads and writes around a text, by side.
+
+    An unusable folder has none: what is wrong is said where the network is loaded.
+    """
+    key = card.folder, card.config_sha256
+    if card.imported is None:
+        return Frame(), Frame()
+    if key not in _frames:
+        try:
+            _frames[key] = read_frames(card.folder, card)
+        except CheckpointError:
+            return Frame(), Frame()
+    return _frames[key]
+
+
+def own_codes(card: Card) -> tuple[str | None, str | None]:
+    """Return the codes of the languages that a network translates between if none are chosen."""
+    source, target = frames(card)
+    first, second = (
+        next((code for code, id in frame.languages.items() if id in ids), None)
+        for frame, ids in ((source, source.first), (target, target.forced))
+    )
+    return first, second
+
+
+def takes_prefix(card: Card) -> bool:
+    """Return whether a network reads its task in words in front of the source, as T5 does."""
+    return card.imported is not None and (
+        card.imported.family == "t5" or bool(frames(card)[0].prefix)
+    )
+
+
+def _as_chosen(key: tuple[str, str], card: Card) -> Card:
+    """Return a network's card for the visitor's languages and, if it is selected, prefix."""
+    codes = session.get("from_language"), session.get("to_language")
+    prefix = session.get("prefix") if key == selected() and takes_prefix(card) else None
+    if card.imported is None or (prefix is None and not any(codes)):
+        return card
+    sides = zip(codes, frames(card), own_codes(card), strict=True)
+    found = [
+        code if code in frame.languages and code != own else None for code, frame, own in sides
+    ]
+    spoken = *found, None if prefix == frames(card)[0].prefix else prefix
+    return card.between(*spoken) if spoken != (None, None, None) else card
+
+
+def selected() -> tuple[str, str]:
+    """Return the visitor's direction and model, the key of `cards`."""
+    return session.get("direction"), session.get("model")
+
+
+def language_label(code: str) -> str:
+    """Return a language code with the language's name: German (deu_Latn)."""
+    name = LANGUAGES[language_of(code)]
+    return code if name == code else f"{name} ({code})"
 
 
 def implementations(direction: str) -> dict[str, Implementation]:
@@ -191,12 +258,24 @@ def problems() -> list[str]:
     return problems
 
 
+_MOST_OTHERS = 50  # pairs of languages and prefixes of a network; visitors may type any prefix
+
+
 @dataclass(frozen=True)
 class Served:
     """A loaded model and its request queue."""
 
     translator: Translator
     queue: Queue
+    others: dict[Spoken, Served] = field(default_factory=dict)
+
+    def between(self, spoken: Spoken) -> Served:
+        """Return the same network for other languages; it is forgotten with this one."""
+        if len(self.others) >= _MOST_OTHERS:
+            self.others.clear()
+        found = self.others.get(spoken) or _served(self.translator.between(*spoken))
+        self.others[spoken] = found
+        return found
 
 
 def _served(translator: Translator) -> Served:
@@ -223,9 +302,8 @@ def _make_room(model: Model) -> None:
 
     The other implementation is copied from the folder's own, so both have to fit.
     """
-    from core.checkpoint.errors import CheckpointError
-
     own = model if isinstance(model, Card) else model.card
+    own = replace(own, spoken=(None, None, None))
     needed, what = size_of(own), own.folder.name
     if isinstance(model, Implementation) and model.other:
         other = size_of(replace(own, architecture=model.architecture))
@@ -277,6 +355,8 @@ def _load(folder: str) -> Served:
 
 def served(model: Model) -> Served:
     """Return the loaded model and its queue, shared by all sessions. Raises CheckpointError."""
+    if isinstance(model, Card) and model.spoken != (None, None, None):
+        return served(replace(model, spoken=(None, None, None))).between(model.spoken)
     key, networks = key_of(model), _networks()
 
     def make() -> Served:

@@ -36,7 +36,7 @@ COMPARISONS = {
 
 def ask_for_second_sentence(chosen: controls.Selection) -> str:
     """Ask for the second sentence, by default a known minimal change of the first, or the first."""
-    default = minimal_change(chosen.source, chosen.direction)
+    default = minimal_change(chosen.source, chosen.languages)
     before = session.saved_result("default_second")
     # It follows the first sentence to another known pair, unless the visitor has edited it.
     if session.get("second_source") == before and default != chosen.source:
@@ -50,13 +50,13 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
             persist_state="session",
             label_visibility="collapsed",
         )
-        for i, pair in enumerate(minimal_pairs(chosen.direction)):
+        for i, pair in enumerate(minimal_pairs(chosen.languages)):
             st.button(
-                pair.title(chosen.direction),
+                pair.title(chosen.languages),
                 key=f"minimal_pair_{i}",
                 type="tertiary",
                 on_click=use_pair,
-                args=pair.texts(chosen.direction),
+                args=pair.texts(chosen.languages),
             )
     address.write({"second_source": text}, "second_source")
     if address.one_line(text) == chosen.source:
@@ -182,7 +182,7 @@ def show_grids(card: Card, record: TranslationRecord, chosen: controls.Selection
 
 def show_push(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
     """Draw one sentence, whose states can be pushed; at first towards a known other sentence's."""
-    other = minimal_change(chosen.source, chosen.direction)
+    other = minimal_change(chosen.source, chosen.languages)
     second = results.inspect(card, other, decode=chosen.decode)
     show_pushing(card, record, second, chosen)
 

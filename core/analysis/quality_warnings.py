@@ -127,7 +127,7 @@ def quality_warnings(record: TranslationRecord) -> QualityWarnings:
         record.translation,
         record.source_language,
         tuple(token.text for token in record.source if token.unknown),
-        float(np.exp(record.log_probs.mean())) if record.hypotheses else 1.0,
+        float(np.exp(record.log_probs[record.forced :].mean())) if record.hypotheses else 1.0,
         known_marks(record.source),
     )
 
@@ -165,13 +165,13 @@ def known_marks(tokens: Iterable[Token | RecordToken]) -> frozenset[str]:
 
 
 def least_certain(record: TranslationRecord) -> tuple[int, float] | None:
-    """Return the position and probability of the least probable target token.
+    """Return the position and probability of the least probable target token that a search chose.
 
     Return None for a user-supplied target, whose tokens no search chose.
     """
     if not record.hypotheses:
         return None
-    position = int(record.log_probs.argmin())
+    position = record.forced + int(record.log_probs[record.forced :].argmin())
     return position, float(np.exp(record.log_probs[position]))
 
 

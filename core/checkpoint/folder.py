@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from core.checkpoint.configuration import (
     FILE,
@@ -31,6 +31,7 @@ from core.checkpoint.header import check_range
 from core.checkpoint.imported import Imported
 from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.validate import VerifiedFiles, read_verified
+from core.data.corpora import LANGUAGES
 from core.files import (
     content_size,
     finish_commit,
@@ -50,6 +51,9 @@ TWIN = "-twin"
 
 _MAX_NAME = 100  # characters of a folder's name
 
+Spoken = tuple[str | None, str | None, str | None]
+"""What `between` was given: the languages' codes and the prefix; None is the network's own."""
+
 
 @dataclass(frozen=True)
 class Card(Configuration):
@@ -58,6 +62,8 @@ class Card(Configuration):
     folder: Path
     metrics: dict[str, Any]
     note: str = ""  # why the metrics cannot be used, although the network can
+    spoken: Spoken = (None, None, None)
+    listed: str = ""  # the folder's direction, where `between` chose other languages
 
     @property
     def weights_sha256(self) -> str:
@@ -69,7 +75,8 @@ class Card(Configuration):
 
     @property
     def direction(self) -> str:
-        return f"{self.source_language}-{self.target_language}"
+        """The direction in lists and links, which is the folder's own."""
+        return self.listed or f"{self.source_language}-{self.target_language}"
 
     @property
     def name(self) -> str:
@@ -92,6 +99,19 @@ class Card(Configuration):
         """The folder's name, followed by the credit of imported weights in parentheses."""
         return f"{self.folder.name} ({self.credit})" if self.credit else self.folder.name
 
+    def between(
+        self, source: str | None = None, target: str | None = None, prefix: str | None = None
+    ) -> Self:
+        """Return the card of this network for other languages; None keeps what it has."""
+        given = zip((source, target, prefix), self.spoken, strict=True)
+        return replace(
+            self,
+            source_language=language_of(source) if source else self.source_language,
+            target_language=language_of(target) if target else self.target_language,
+            spoken=tuple(old if new is None else new for new, old in given),
+            listed=self.direction,
+        )
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -109,23 +129,21 @@ class Checkpoint:
 
         None keeps what it has. The card names the languages. Raises ValueError for an unknown code.
         """
-        card, first, second = self.card, self.source_tokenizer, self.target_tokenizer
+        first, second = self.source_tokenizer, self.target_tokenizer
         changed = first.between(source, target, prefix)
         return replace(
             self,
-            card=replace(
-                card,
-                source_language=language_of(source) if source else card.source_language,
-                target_language=language_of(target) if target else card.target_language,
-            ),
+            card=self.card.between(source, target, prefix),
             source_tokenizer=changed,
             target_tokenizer=changed if first is second else second.between(source, target, prefix),
         )
 
 
 def language_of(code: str) -> str:
-    """Return a code's language without its region or script: de of de_DE, deu of deu_Latn."""
-    return re.split("[_-]", code)[0]
+    """Return a code's language without its region or script: de of de_DE and of deu_Latn."""
+    language = re.split("[_-]", code)[0]
+    name = LANGUAGES[language]
+    return next((known for known in LANGUAGES if LANGUAGES[known] == name), language)
 
 
 def save(

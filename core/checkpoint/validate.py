@@ -13,6 +13,7 @@ from core.checkpoint.errors import checkpoint_errors
 from core.checkpoint.header import max_file_bytes, read_header
 from core.checkpoint.strict_json import parse
 from core.files import committed_file, read_exactly, safe_open, safe_read, sha256
+from core.text.tokenizer import Frame
 from core.text.vocabulary import check
 
 _TOKEN_BYTES = 128  # per token of a tokenizer file; the shipped ones have 30, including merges
@@ -37,6 +38,12 @@ def read_verified(folder: Path, config: Configuration) -> VerifiedFiles:
     """
     source, target = _tokenizers(folder, config)
     return VerifiedFiles(_weights(folder, config), source, target)
+
+
+def read_frames(folder: Path, config: Configuration) -> tuple[Frame, Frame]:
+    """Return what both tokenizers put around a text, without weights. Raises CheckpointError."""
+    source, target = _tokenizers(folder, config)
+    return Frame.from_json(source), Frame.from_json(target)
 
 
 def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -511,6 +511,15 @@ class TranslationRecord(Frozen):
             raise ValueError("imported maps have no log-probabilities: these need the network")
         return float(self.log_probs.sum())
 
+    @property
+    def forced(self) -> int:
+        """How many tokens at the start of the target the network did not choose: 0 or 1.
+
+        A special token other than <eos> and <unk> is there by force, such as a language's.
+        """
+        first = self.target_out[0]
+        return int(not self.origin and first.special and first.text not in ("<eos>", "<unk>"))
+
     @cached_property
     def id(self) -> str:
         """A hash of metadata and numbers, without check results, as 16 hexadecimal digits.

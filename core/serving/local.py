@@ -54,8 +54,12 @@ class LocalBackend:
 
 
 def backend_of(translator: Translator) -> Backend:
-    """Return the backend of a loaded model: remote if an address is set, otherwise local."""
-    if address := os.environ.get(SETTING):
+    """Return the backend of a loaded model: remote if an address is set, otherwise local.
+
+    The remote copy translates between the network's own languages only.
+    """
+    address = os.environ.get(SETTING)
+    if address and not translator.card.listed:
         from core.serving.remote import RemoteBackend
 
         return RemoteBackend(address, translator.card)

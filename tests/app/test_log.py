@@ -11,7 +11,7 @@ from app.state import log, models, results
 from tests.app.rendered import render
 
 SENTENCE = "Ein \x1b]0;Hund\x07 schläft.\n"
-KEY = (("/somewhere/scratch-de-en", "0" * 64, False), SENTENCE, None)
+KEY = (("/somewhere/scratch-de-en", "0" * 64, False, (None, None, None)), SENTENCE, None)
 FIELDS = ["time", "request", "what", "model", "queue_s", "seconds", "outcome", "error"]
 
 
@@ -41,7 +41,7 @@ def waited() -> None:
     [
         (KEY, lambda: 7, {"what": "inspect", "model": "scratch-de-en", "queue_s": 0}),
         (
-            (ASKED, ("a/b-en-de", "", True), "record"),
+            (ASKED, ("a/b-en-de", "", True, (None, None, None)), "record"),
             waited,
             {"model": "b-en-de-twin", "queue_s": 1.25},
         ),

@@ -180,7 +180,7 @@ class Echo:
 @pytest.fixture
 def cards(monkeypatch):
     def translator(model):
-        folder, _, other = models.key_of(model)
+        folder, _, other, _ = models.key_of(model)
         return Echo(Path(folder).name, other)
 
     monkeypatch.setattr(results, "translator", translator)
@@ -194,7 +194,7 @@ def test_cached_results_are_not_mixed_up(cards):
     searches = [DecodeConfig(beam=1), DecodeConfig(), DecodeConfig(length_penalty=0.6)]
     for _ in range(2):
         for card in cards:
-            folder, _, other = models.key_of(card)
+            folder, _, other, _ = models.key_of(card)
             name = Path(folder).name + (" other" if other else "")
             for text in (LONG, f"{LONG}.", f"{LONG} at night.", LONG.lower()):
                 for decode in searches:

@@ -111,7 +111,7 @@ def test_a_translator_of_other_languages_shares_the_network_and_survives_copying
             again.translate("Ein Hund.").hypotheses[0].ids[0]
             == (chosen.checkpoint.target_tokenizer.frame.languages["fr_XX"])
         )
-    assert "fr_XX" in many.languages and chosen.between(source="fr_XX")._spoken[:2] == (
+    assert "fr_XX" in many.languages and chosen.between(source="fr_XX").card.spoken[:2] == (
         "fr_XX",
         "fr_XX",
     )

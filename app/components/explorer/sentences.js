@@ -9,6 +9,12 @@ import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
 
+/* The target's first token where the network did not choose it: a special one, such as its language's. @param {Readonly<RecordData>} data */
+export function forcedToken(data) {
+  const [first] = data.sides.produced;
+  return hasProbabilities(data) && first.special && !["<eos>", "<unk>"].includes(first.label) ? first : null;
+}
+
 const EXPLAINED_TOKENS = { "<bos>": "bos", "<eos>": "eos" };
 
 /** @param {Explorer} explorer */
@@ -20,7 +26,9 @@ export function buildSentences(explorer) {
   const count = (side) => `${data.sides[side].length} ${data.sides[side].length === 1 ? "token" : "tokens"}`;
   const written = `${count("produced")}${data.givenTarget ? " are given" : ", one per step"}`;
   parts["source-note"].textContent = `The encoder reads ${count("source")}; ${data.givenTarget ? "" : "the decoder writes "}${written}.`;
-  const given = data.whatIf?.change ? "before" : data.givenTarget ? "given, not written by the model" : "";
+  const forced = forcedToken(data);
+  const usual = forced ? `${isolated(forced.label)} is forced, not chosen by the model` : "";
+  const given = data.whatIf?.change ? "before" : data.givenTarget ? "given, not written by the model" : usual;
   parts["target-note"].textContent = data.unchecked.length ? data.search : given;
   parts["target-language"].title = hasProbabilities(data) ? "The line under a token is its probability." : "";
   const { change } = data.whatIf ?? {};
@@ -51,7 +59,9 @@ function buildRow(explorer, host, tokens, isTarget) {
     if (token.special && token.label in EXPLAINED_TOKENS) explain(explorer, button, EXPLAINED_TOKENS[token.label]);
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
-    if (isTarget && index > 0 && hasProbabilities(explorer.data)) button.append(barOf("probability", token.probability));
+    const forced = isTarget && token === forcedToken(explorer.data);
+    if (forced) button.title = `Every translation begins with it. The model gave it a probability of ${chance(token.probability)}.`;
+    if (isTarget && index > 0 && !forced && hasProbabilities(explorer.data)) button.append(barOf("probability", token.probability));
     button.setAttribute("aria-label", spokenToken(explorer.data, token, index, tokens.length, isTarget));
     const column = word.appendChild(element("span", "column"));
     column.append(button, element("span", "cells"));
@@ -73,6 +83,7 @@ function spokenToken(data, token, index, count, isTarget) {
   const name = `${isolated(token.label)}${token.unknown ? ", not in the vocabulary" : ""}`;
   if (!isTarget) return `${name}, token ${index + 1} of ${count}`;
   if (index === 0) return `${name}, fed in first`;
+  if (token === forcedToken(data)) return `${name}, step ${index}, forced, not chosen by the model`;
   return `${name}, step ${index}${hasProbabilities(data) ? `, probability ${chance(token.probability)}` : ""}`;
 }
 

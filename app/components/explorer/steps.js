@@ -4,6 +4,7 @@ import { barOf, element } from "../shared/dom.js";
 import { chance } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 import { focusOf, itemsOf } from "./focus.js";
+import { forcedToken } from "./sentences.js";
 
 const SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 
@@ -43,7 +44,7 @@ export function paintSteps(explorer) {
   if (explorer.dom.stepShown === step) return;
   explorer.dom.stepShown = step;
   parts.step.setAttribute("aria-valuetext", stepInWords(explorer, explorer.now.step));
-  parts["step-looked-at"].textContent = `at step ${step + 1}`;
+  parts["step-looked-at"].textContent = `at step ${step + 1}${step === 0 && forcedToken(data) ? " (forced)" : ""}`;
   data.alternatives[step].forEach(({ label, probability, written, added }, index) => {
     const item = parts.alternatives.children[index];
     const [form, share, bar] = item.children;
@@ -52,7 +53,8 @@ export function paintSteps(explorer) {
     bar.firstChild.style.width = `${100 * probability}%`;
     item.classList.toggle("written", written);
     const unlikely = added ? ", though not among the most probable" : "";
-    item.title = written ? `${label}: written at this step${unlikely}` : label;
+    const how = step === 0 && forcedToken(data) ? "forced" : "written";
+    item.title = written ? `${label}: ${how} at this step${unlikely}` : label;
   });
 }
 

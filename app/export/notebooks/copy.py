@@ -12,6 +12,7 @@ from app.export import show
 
 MODEL = "scratch-de-en"
 WEIGHTS = ""  # how the SHA-256 of the page's weights begins
+SPOKEN = (None, None, None)  # chosen languages, by their codes, and prefix
 SOURCE = "Ein Mann liest ein Buch."
 SECOND_SOURCE = "Eine Frau liest ein Buch."
 BEAM = 5  # 1: greedy search
@@ -19,7 +20,7 @@ WAY = "restore"  # copy the first pass into the second; "damage": the second int
 EDITS = ""  # the chosen copy
 
 # %% Both passes
-translator = core.load(MODEL)
+translator = core.load(MODEL).between(*SPOKEN)
 first, second = (translator.inspect(text, beam=BEAM) for text in (SOURCE, SECOND_SOURCE))
 assert first.weights_sha256.startswith(WEIGHTS), "these are not the page's weights"
 print(f"{first}\n{second}")

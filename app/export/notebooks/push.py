@@ -10,6 +10,7 @@ from app.export import show
 
 MODEL = "scratch-de-en"
 WEIGHTS = ""  # how the SHA-256 of the page's weights begins
+SPOKEN = (None, None, None)  # chosen languages, by their codes, and prefix
 SOURCE = "Ein Hund läuft durch den Schnee."
 BEAM = 5  # 1: greedy search
 LAYER = 0
@@ -19,7 +20,7 @@ NEW = 1143  # the id of the word to push towards
 STRENGTH = 16.0  # the length of the push
 
 # %% The pass and the push
-translator = core.load(MODEL)
+translator = core.load(MODEL).between(*SPOKEN)
 record = translator.inspect(SOURCE, beam=BEAM)
 assert record.weights_sha256.startswith(WEIGHTS), "these are not the page's weights"
 old, new = translator.target_tokens([OLD, NEW])

@@ -10,6 +10,7 @@ from app.export import show
 
 MODEL = "scratch-de-en"
 WEIGHTS = ""  # how the SHA-256 of the page's weights begins
+SPOKEN = (None, None, None)  # chosen languages, by their codes, and prefix
 SOURCE = "Ein Hund läuft durch den Schnee."
 BEAM = 5  # 1: greedy search
 EDITS = ""
@@ -17,7 +18,7 @@ PREFIX = ()  # target ids that the search must begin with
 PATH = (4,)  # target ids from the first token to the pinned one
 
 # %% The free search and, if there is a prefix, the forced one: their translations, best first
-translator = core.load(MODEL)
+translator = core.load(MODEL).between(*SPOKEN)
 edits, _ = core.Edits.parse(EDITS)
 decode = core.DecodeConfig(beam=BEAM)
 for prefix in dict.fromkeys([(), PREFIX]):

@@ -10,6 +10,7 @@ from app.export import show
 
 MODEL = "scratch-de-en"
 WEIGHTS = ""  # how the SHA-256 of the page's weights begins
+SPOKEN = (None, None, None)  # chosen languages, by their codes, and prefix
 SOURCE = "Ein Hund läuft durch den Schnee."
 BEAM = 5  # 1: greedy search
 COMPARE = "sentence"  # with another "sentence" or "model", or the same with "edits"
@@ -21,7 +22,7 @@ LAYER = 2  # or "mean" or "max" of all layers
 HEAD = 0  # or "mean" or "max" of all heads
 
 # %% Both passes
-translator = core.load(MODEL)
+translator = core.load(MODEL).between(*SPOKEN)
 record = translator.inspect(SOURCE, beam=BEAM)
 assert record.weights_sha256.startswith(WEIGHTS), "these are not the page's weights"
 if COMPARE == "sentence":

@@ -12,6 +12,7 @@ from app.export import show
 
 MODEL = "scratch-de-en"
 WEIGHTS = ""  # how the SHA-256 of the page's weights begins
+SPOKEN = (None, None, None)  # chosen languages, by their codes, and prefix
 SOURCE = "Ein Hund läuft durch den Schnee."
 TARGET = None  # a given translation; None: the network's own
 BEAM = 5  # 1: greedy search
@@ -22,7 +23,7 @@ HEAD = 0  # or "mean" or "max" of all heads
 QUERY = None  # the pinned row, if there is one
 
 # %% The translation, and the probability of each token
-translator = core.load(MODEL)
+translator = core.load(MODEL).between(*SPOKEN)
 record = translator.inspect(SOURCE, TARGET, beam=BEAM)
 assert record.weights_sha256.startswith(WEIGHTS), "these are not the page's weights"
 print(record)

@@ -12,6 +12,7 @@ from app.export import show
 
 MODEL = "scratch-de-en"
 WEIGHTS = ""  # how the SHA-256 of the page's weights begins
+SPOKEN = (None, None, None)  # chosen languages, by their codes, and prefix
 SOURCE = "Ein Hund läuft durch den Schnee."
 BEAM = 5  # 1: greedy search
 FOR = -1  # rank the heads for this target token; -1: for the whole translation
@@ -22,7 +23,7 @@ KNEW = None  # the id of the token to rank in every state; None: the one that is
 TOKEN = 0  # the target token to attribute to the source words
 
 # %% The pass
-translator = core.load(MODEL)
+translator = core.load(MODEL).between(*SPOKEN)
 record = translator.inspect(SOURCE, beam=BEAM)
 assert record.weights_sha256.startswith(WEIGHTS), "these are not the page's weights"
 print(record)

@@ -110,8 +110,8 @@ def show_details(chosen: controls.Selection, options: Mapping[str, models.Implem
     st.caption(what_is_compared(*pair))
     source = chosen.source
     corpus = tuple(
-        (example.text(chosen.direction), translation)
-        for example in examples(chosen.direction)
+        (example.text(chosen.languages), translation)
+        for example in examples(chosen.languages)
         if (translation := example.text(chosen.target_code))
     )
     try:

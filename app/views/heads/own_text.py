@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.components.atlas import Link, Shown, heads_atlas
 from app.look.markdown import plain
-from app.state import atlases, log, session, waiting
+from app.state import atlases, log, models, session, waiting
 from app.views import VIEWS
 from app.views.shared.progress_bar import ProgressBar
 from core.checkpoint.folder import Card
@@ -50,7 +50,7 @@ def show_own_text(card: Card, shown: Shown) -> None:
         session.save_result(_RESULT, None)
         _measure(card, text if uploaded is None else (uploaded.name, uploaded.getvalue()))
     saved = session.saved_result(_RESULT)
-    if saved is None or saved[0] != (card.folder.name, card.weights_sha256):
+    if saved is None or saved[0] != models.key_of(card):
         return
     own = saved[1]
     with place:
@@ -78,7 +78,7 @@ def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
         return
     finally:
         bar.empty()
-    session.save_result(_RESULT, ((card.folder.name, card.weights_sha256), own))
+    session.save_result(_RESULT, (models.key_of(card), own))
 
 
 def _sentence(text: str) -> str:

@@ -82,7 +82,7 @@ def ask_for_inspection(show_sentence: bool = True) -> Inspection:
             st.text(f"{normalise(record.source_text)}\n→ {record.translation}")
     note_unused_edits("each experiment makes its own edits, to a pass that has no others.")
     show_quality_warnings(record, controls.training_domain(card), chosen.source)
-    return Inspection(card, record, chosen.decode, chosen.direction)
+    return Inspection(card, record, chosen.decode, chosen.languages)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def notebook_buttons(
     settings = {
         "MODEL": files.name_of(card.folder),
         "WEIGHTS": record.weights_sha256[:16],
+        "SPOKEN": card.spoken,
         "SOURCE": record.source_text,
         "BEAM": controls.selection().decode.beam,
     }

@@ -170,7 +170,7 @@ with page:
         st.stop()
     above = sentence is not None and not is_split(sentence)
     if above:  # open on a word that is split, beside the figure
-        show_own(card, chosen, split_word(card, chosen.direction))
+        show_own(card, chosen, split_word(card, chosen.languages))
 if sentence is not None:
     show_counts(record)
     merges(

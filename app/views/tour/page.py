@@ -152,7 +152,7 @@ def questions(
     cross-attention. Two stops may ask the same about the same sentence, so each question's id names
     the stop.
     """
-    stop = TOURS[chosen.direction][number]
+    stop = TOURS[chosen.languages][number]
 
     def here(make: asked.Candidate) -> asked.Candidate:
         def made() -> Asked:
@@ -226,7 +226,7 @@ def show_lessons(link: dict[str, str]) -> None:
 
 
 chosen = controls.selection()
-stops = TOURS.get(chosen.direction, ())
+stops = TOURS.get(chosen.languages, ())
 st.title("Guided tour", anchor=False)
 for line in models.problems():
     st.error(plain(line))
@@ -362,7 +362,7 @@ if number == len(stops) - 1 and not in_plan:
     with st.container(border=True, gap="small", key="tour_end"):
         st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
         show_lessons(view | {"lesson": "1"})
-        for other in sorted(TOURS.keys() - {chosen.direction}):
+        for other in sorted(TOURS.keys() - {chosen.languages}):
             if (other, chosen.link["model"]) in models.cards():
                 st.button(
                     "The same tour, " + models.languages(other),
