@@ -68,7 +68,7 @@ def _family(folder: Path) -> str:
     file = folder / "config.json"
     config = read_json(Mapping[str, Any], file, MAX_CONFIG_BYTES, MAX_CONFIG_BYTES)
     named = printable(str(config.get("model_type")))[:40]
-    family = named.replace("_", "")
+    family = {"mt5": "t5"}.get(named, named.replace("_", ""))
     if family in FAMILIES:
         return family
     why = refusal(family)
