@@ -360,6 +360,7 @@ EDITS = {
     "text": "causal~hide.2", "edits": [{"text": "causal", "label": "no causal mask"},
     {"text": "hide.2", "label": "word hidden"}], "problems": [], "before": -3.64, "change": None,
 }  # fmt: skip
+BY_DISTANCE = replace(RECORD.checks[0], words="softmax(QKᵀ + bias by distance + mask). Shown: 0.")
 NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in check.name)
 
 
@@ -368,6 +369,8 @@ NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in
     [
         (RECORD, {}, "Real weights. All numbers here are from this translation, recomputed from Q, K and mask.", "8 of 8"),
         (replace(RECORD, decode=None), {}, "Real weights. All numbers here are from this pass, recomputed from Q, K and mask.", "8 of 8"),
+        (replace(RECORD, checks=(BY_DISTANCE, *RECORD.checks[1:])), {},
+         "Real weights. All numbers here are from this translation, recomputed from Q, K, bias by distance and mask.", "8 of 8"),
         (replace(RECORD, checks=NO_RECOMPUTATION), {}, "Real weights. All numbers here are from this translation.", "7 of 7"),
         (replace(RECORD, checks=()), {"checked": "pending"}, "Real weights. All numbers here are from this translation.", None),
         (replace(RECORD, checks=failing(2)), {}, "Do not trust these pictures. 2 of 8 checks failed.", "6 of 8"),

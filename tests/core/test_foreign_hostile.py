@@ -27,7 +27,10 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "end 2**70": ({"eos_token_id": 2**70}, "eos_token_id is 1180591620717411303424, not a whole"),
     "pad is end": ({"pad_token_id": 0}, "pad and end are both id 0"),
     "start is <unk>": ({"decoder_start_token_id": 1}, "start and unknown are both id 1"),
-    "end is a word": ({"eos_token_id": 9}, "the end id 9 is '.+', a piece that its source model finds"),
+    "end is a word": (
+        {"eos_token_id": 9},
+        "the end id 9 is '.+', a piece that its source model finds",
+    ),
     "classes are objects": (
         {"model_type": None, "architectures": [{}]},
         "names neither a model_type nor an architecture of marian",

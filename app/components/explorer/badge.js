@@ -89,8 +89,9 @@ function claimOf({ data, view: { quantity } }) {
   if (data.checked === "elsewhere") return ["Saved maps.", " They were not recomputed here."];
   if (data.checked === "never") return ["Maps of an edited pass.", " They were not recomputed here."];
   if (data.whatIf?.edits.length) return [editsClaim(data.whatIf), sumClaim(data)];
-  const recomputed = data.checks.some(({ name }) => name === RECOMPUTED);
-  const how = recomputed ? ", recomputed from Q, K and mask" : "";
+  const recomputed = data.checks.find(({ name }) => name === RECOMPUTED);
+  const bias = recomputed?.words.includes("bias by distance") ? ", bias by distance" : "";
+  const how = recomputed ? `, recomputed from Q, K${bias} and mask` : "";
   if (quantity === WEIGHTS) return ["Real weights.", ` All numbers here are from this ${data.givenTarget ? "pass" : "translation"}${how}.`];
   return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${data.givenTarget ? "pass" : "translation"}.`];
 }
