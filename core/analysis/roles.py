@@ -27,7 +27,8 @@ def strongest(shares_LH: Floats) -> Strongest:
 
 def on_previous(maps_LHQK: Floats) -> Floats:
     """Return the mean weight of a query on the previous token (self-attention): [layer, head]."""
-    return np.diagonal(maps_LHQK, offset=-1, axis1=-2, axis2=-1).mean(-1)
+    before = np.diagonal(maps_LHQK, offset=-1, axis1=-2, axis2=-1)
+    return before.mean(-1) if before.shape[-1] else np.zeros(maps_LHQK.shape[:-2], maps_LHQK.dtype)
 
 
 def on_next(maps_LHQK: Floats) -> Floats:

@@ -126,7 +126,10 @@ class SnapshotRecorder:
 
 
 def entropy_of(kind: str, maps: list[Floats]) -> Floats:
-    """Return entropy / uniform entropy, [L, H], averaged over rows with several unmasked keys."""
+    """Return entropy / uniform entropy, [L, H], averaged over rows with several unmasked keys.
+
+    It is 0 if there is no such row, as when a network writes nothing but <eos>.
+    """
     shares = []
     for m in maps:
         Q, K = m.shape[-2:]
@@ -134,7 +137,8 @@ def entropy_of(kind: str, maps: list[Floats]) -> Floats:
         logs = np.log(np.where(m > 0, m, 1.0))
         rows = -(m * logs).sum(-1)[..., open_Q > 1] / np.log(open_Q[open_Q > 1])
         shares.append(rows)
-    return np.clip(np.concatenate(shares, axis=-1).mean(-1), 0, 1).astype(np.float32)
+    rows = np.concatenate(shares, axis=-1)
+    return np.clip(rows.sum(-1) / max(1, rows.shape[-1]), 0, 1).astype(np.float32)
 
 
 def shares_of(kind: Kind, maps: list[Floats]) -> Floats:

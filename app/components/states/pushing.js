@@ -183,7 +183,7 @@ function translationsOf(data) {
     part("not pushed", element("bdi", "text before", before)),
     part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}, other words ${percent(Math.max(0, 1 - curve.old[at] - curve.new[at]))}`, changedText(before, after)),
     part("a random direction, same length", changedText(before, random)),
-    element("p", "note", `Direction: Jacobian lens. Pale: ${curve.random.length} random directions of the same length. At strength ${fixed(push.strength, 0)}, ${push.new.text} has at most ${percent(most)} with them; at some strength, ${flips || "none"} of ${curve.random.length} ${flips > 1 ? "make" : "makes"} it more probable than ${push.old.text}.`),
+    element("p", "note", `Direction: Jacobian lens. Pale: ${curve.random.length} random directions of the same length. At strength ${fixed(push.strength, 0)}, ${push.new.text} has at most ${percent(most)} with them; ${flips ? `at some strength, ${flips} of ${curve.random.length} ${flips > 1 ? "make" : "makes"} it` : `at no strength does any of ${curve.random.length} make it`} more probable than ${push.old.text}.`),
   ];
 }
 

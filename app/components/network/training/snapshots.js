@@ -73,7 +73,7 @@ function entropyOf(kind, maps, Q, K) {
   const values = overHeads(maps, Q * K, (map) => map.reduce((sum, weight, at) => {
     const count = open[Math.floor(at / K)];
     return weight > 0 && count > 1 ? sum - (weight * Math.log(weight)) / Math.log(count) : sum;
-  }, 0) / counted);
+  }, 0) / Math.max(1, counted));
   return { name: "entropy", short: "entropy", meaning: "entropy of a row as a share of a uniform row's", chance: 1, level: null, values };
 }
 
