@@ -103,6 +103,8 @@ class Card(Configuration):
         self, source: str | None = None, target: str | None = None, prefix: str | None = None
     ) -> Self:
         """Return the card of this network for other languages; None keeps what it has."""
+        if source is target is prefix is None:
+            return self
         given = zip((source, target, prefix), self.spoken, strict=True)
         return replace(
             self,

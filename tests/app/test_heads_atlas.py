@@ -229,7 +229,7 @@ def with_distances(**shares: float) -> Atlas:
 def test_the_longest_bar_without_a_role_is_explained(mounted: Mounted) -> None:
     """Role 2 of cross 1.2 is labelled, with 50 %; role 4 has 80 %, but fails one condition."""
     for null, low, rows, why in (
-        (0.69, 0.7, 0.9, "chance alone comes within 10 percentage points of its interval"),
+        (0.69, 0.7, 0.9, "chance by itself comes within 10 percentage points of its interval"),
         (0.1, 0.7, 0.09, "only 9 % of the rows have such a key"),
         (0.1, 0.2, 0.9, "its interval reaches below 30 %"),
         (0.1, 0.7, 0.9, None),

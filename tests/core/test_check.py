@@ -22,7 +22,7 @@ from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordHypothesis, RecordToken, TranslationRecord
 from core.record.softmax import weights_of
 from core.record.teacher_forced import teacher_forced_pass
-from core.text.tokenizer import BOS, EOS, PAD, Token, special
+from core.text.tokenizer import BOS, EOS, PAD, Frame, Token, special
 from tests import small
 
 RECOMPUTED, ROWS, MASKED, LABELS, TEXT, PROBABILITIES, POSITIONS, UNCHANGED = range(8)
@@ -33,7 +33,7 @@ ARRAYS = ("encoder", "decoder", "cross", "encoder_mask", "decoder_mask", "cross_
 class IdTokenizer:
     """A tokenizer whose texts are the ids."""
 
-    first = ()
+    first, frame = (), Frame()
     size = 0  # no vocabulary that could have learnt marks
     folds_quotes = False
 

@@ -179,9 +179,9 @@ def layers(encoder: int, decoder: int) -> dict[str, int]:
 NETWORK: dict[str, tuple[Change, str]] = {
     "60 + 60 layers": (s.network(**layers(60, 60)), "96 together"),
     "5,000 heads": (s.network(d_model=128, num_heads=128, **layers(20, 10)), "the limit is 4,096"),
-    "400 million parameters": (
-        consistent(d_model=2_000, **vocabularies(200_000)),
-        "the limit is 300,000,000",
+    "800 million parameters": (
+        consistent(d_model=2_000, **vocabularies(400_000)),
+        "the limit is 700,000,000",
     ),
     "too many parameters claimed": (s.config(parameters=10**8), "claims 100,000,000 parameters"),
     "too many tensors": (consistent(**layers(46, 50)), "2,041 tensors, the limit is 2,000"),

@@ -353,7 +353,7 @@ def test_a_record_of_a_network_cannot_become_one_of_maps_and_back(translating_fo
     own = translator.inspect("Ein Hund.")
     with pytest.raises(ValueError, match="imported maps cannot have|source_positions|log_probs"):
         dataclasses.replace(own, origin="arrays")
-    with pytest.raises(ValueError, match="decoder .*: axis H should be 4"):
+    with pytest.raises(ValueError, match="cross .*: axis d should be 2"):
         dataclasses.replace(imported(), origin="")
     hypothesis = RecordHypothesis("a", (5,), -1.0, -1.0)
     with pytest.raises(ValueError, match="imported maps cannot have"):

@@ -186,7 +186,7 @@ def below_zero(weights: np.ndarray) -> None:
         ("cross", lambda r: r.cross.swapaxes(2, 3).copy(), "axis"),
         ("cross", lambda r: r.cross.astype(np.float64), "float64"),
         ("cross", lambda r: r.cross * np.float32(0.9), "does not sum to 1"),
-        ("encoder", lambda r: r.encoder[:, :1].copy(), "axis H"),
+        ("decoder", lambda r: r.decoder[:, :1].copy(), "axis H"),
         ("encoder", lambda r: spoiled(r.encoder, lambda a: a.fill(np.nan)), "not probabilities"),
         ("cross", lambda r: spoiled(r.cross, below_zero), "not probabilities"),
         ("encoder", lambda r: r.encoder[:0].copy(), "axis e is empty"),

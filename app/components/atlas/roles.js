@@ -40,7 +40,7 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
 export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
   if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `${percent(measured)} of rows` };
   if (low < floor) return { full: `its interval reaches below ${percent(floor)}`, brief: "uncertain" };
-  return { full: `chance alone comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
+  return { full: `chance by itself comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
 }
 
 const keyHeight = (width) => (width < ONE_LINE ? KEY + 20 : KEY);

@@ -90,9 +90,8 @@ def payload(
     they are integers 0..`levels` over a kind's `range` (0..1 for weights), of two bytes if that
     fits, else of one. Quantities are float32 or two bytes.
 
-    Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, unequal head
-    counts (unless imported), a quantity that is not finite, or a payload above `MESSAGE_LIMIT` if
-    there is a host.
+    Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, a quantity
+    that is not finite, or a payload above `MESSAGE_LIMIT` if there is a host.
     """
     if view["kind"] not in KINDS:
         raise ValueError(f"kind is {view['kind']!r}; it must be one of {', '.join(KINDS)}")
