@@ -81,6 +81,8 @@ def test_a_presented_lesson_is_complete(local_page: Page, serve, lesson):
     skip = local_page.get_by_role("button", name="Skip this question")
     if lesson != "tokens":
         expect(skip).to_be_visible(timeout=60_000)
+    # What the question is about stands beside it.
+    expect(local_page.locator(".map-row")).to_have_count(int(lesson == "masks"))
     for screen in ("question", "answered", "map"):
         if screen == "answered" and lesson != "tokens":
             skip.click()

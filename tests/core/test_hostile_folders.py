@@ -180,7 +180,7 @@ NETWORK: dict[str, tuple[Change, str]] = {
     "60 + 60 layers": (s.network(**layers(60, 60)), "96 together"),
     "5,000 heads": (s.network(d_model=128, num_heads=128, **layers(20, 10)), "the limit is 4,096"),
     "800 million parameters": (
-        consistent(d_model=2_000, **vocabularies(400_000)),
+        consistent(d_model=4_000, **vocabularies(200_000)),
         "the limit is 700,000,000",
     ),
     "too many parameters claimed": (s.config(parameters=10**8), "claims 100,000,000 parameters"),

@@ -160,7 +160,7 @@ def open_with(
 
 
 def _columns(
-    candidates: list[Candidate], pictured: set[str]
+    candidates: list[Candidate], pictured: set[str], widths: tuple[int, int] = (4, 5)
 ) -> tuple[DeltaGenerator, DeltaGenerator]:
     """Return the containers of the question and of its picture beside it, if it has one."""
     try:
@@ -170,7 +170,7 @@ def _columns(
     if asked is None or asked.question.name not in pictured:
         return st.container(), st.container()
     page = st.container(key="question_columns")  # the style sheet stacks them on a narrow page
-    said, beside = page.columns([4, 5], gap="medium")
+    said, beside = page.columns(widths, gap="medium")
     return said, beside
 
 
@@ -233,7 +233,11 @@ def _present(
         else:
             has_map = asked is not None and asked.place is not None
             show_line(record, text("questions", "present.more") if has_map else "")
-            found = ask(place, candidates)
+            said, beside = _columns(candidates, set(_MAPPED), (2, 1))
+            with said:
+                found = ask(place, candidates)
+            with beside:
+                _show_picture(place, found, {})
             if has_map:
                 turn_if_right(found)
             else:
