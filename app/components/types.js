@@ -264,7 +264,7 @@
  * choices. Pairs are positions [of the donor, of the receiver]. Words of the states are [word, probability] by layer and
  * position, null without a lens. A copied head has no `from` and `to`. An `after` is null before there is a copy.
  *
- * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, source: string,
+ * @typedef {{name: string, tokens: SentToken[], words: [string, number][][] | null, source: string,
  *   translation: string}} StatesSide  source: the sentence, on both sides
  * @typedef {{kind?: Kind, layer: number, head?: number, from?: number, to?: number}} StateCopy
  * @typedef {{share: number | null, own: string, other: string, before: number, now: number, goal: number}} CopyMeasure  nats: of

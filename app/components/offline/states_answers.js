@@ -29,7 +29,7 @@ async function readingsOf({ network, hasLens, pause }, record) {
   return read.get(record);
 }
 
-const tokensOf = (record, side) => (side === "encoder" ? record.source : record.targetIn);
+const tokensOf = (record, side) => (side === "encoder" ? record.source : record.targetOut);
 const statesOf = ({ network: { config } }, side) => 1 + (side === "encoder" ? config.num_encoder_layers : config.num_decoder_layers);
 
 /** Each state's best word with its probability, by layer and position; null without a lens. @param {Passes} passes */
@@ -55,7 +55,7 @@ export async function copyData(passes, question) {
   /** @type {Side} */
   const side = copied.startsWith("copy.decoder") ? "decoder" : "encoder";
   const sideOf = async (name, record) => ({
-    name, source: record.sourceText, translation: record.translation, tokens: tokensOf(record, side), first: side === "encoder" ? 1 : 0, words: await wordsOf(passes, record, side),
+    name, source: record.sourceText, translation: record.translation, tokens: tokensOf(record, side), words: await wordsOf(passes, record, side),
   });
   const data = {
     mode: "copy", key: "copied_states", about: `${donor.id} ${receiver.id} ${side}`, turn, way, side, layers: statesOf(passes, side),
@@ -256,8 +256,8 @@ async function pushedBy(passes, record, rival, given) {
   const { length, random, random_new, ...lines } = await curveOf(passes, record, given, step);
   const { strengths } = lines, distance = strengths.map((strength) => Math.abs(strength - given.strength));
   const flip = strengths.findIndex((_, k) => lines.new[k] > lines.old[k]);
-  // Not chosen yet: just beyond where the words change places.
-  const place = given.strength ? placeOfLeast(distance) : Math.min(flip < 0 ? 8 : flip + 1, strengths.length - 1);
+  // Not chosen yet: the first at which the words have changed places.
+  const place = given.strength ? placeOfLeast(distance) : flip < 0 ? 8 : Math.max(1, flip);
   const push = { ...given, strength: strengths[place] }, at = `${push.side}.${push.layer}.${push.position}`;
   const text = pushText(push), [after, aside] = [text, `pushrandom.${at}.0.${push.strength}`].map((one) => passes.translate(record.sourceText, fittingEdits(passes, one, record)));
   const named = (id) => labelOf(tokenizer.token(id));

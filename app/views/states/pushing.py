@@ -204,9 +204,9 @@ def _pushed(
     step = results.token_ids(record.target_out).index(push.old)
     curve = results.run_experiment(card, core.push_curve, record, replace(push, strength=1), step)
     place = int(np.abs(curve.strengths - push.strength).argmin())
-    if push.strength == 0:  # not chosen yet: just beyond where the words change places
+    if push.strength == 0:  # not chosen yet: the first at which the words have changed places
         flips = np.flatnonzero(curve.new > curve.old)
-        place = min(int(flips[0]) + 1 if len(flips) else 8, len(curve.strengths) - 1)
+        place = max(1, int(flips[0])) if len(flips) else 8
     push = replace(push, strength=float(curve.strengths[place]))
     at = push.side, push.layer, push.position
     after, random = (
