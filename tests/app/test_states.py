@@ -396,7 +396,7 @@ def test_the_pictures_show_shares_and_offer_them(blank):
 
 def test_what_is_so_by_construction_or_not_measurable_is_said(blank):
     def notes(pictures: dict[str, Any], **more: Any) -> list[str]:
-        show(blank, copying(**more), PICTURES | pictures)
+        show(blank, copying(about="there", **more), PICTURES | pictures | {"about": "there"})
         found = blank.locator(".more .note").all_inner_texts()
         return [re.sub("[\u2068\u2069]", "", note) for note in found]
 
