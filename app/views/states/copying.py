@@ -22,13 +22,13 @@ from app.views.states.readings import (
     first_difference,
     pairs,
     show_link,
-    side_of,
+    side_data,
     tokens_of,
     words,
 )
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.kinds import KINDS, SIDES, Side
+from core.kinds import KINDS, SIDES, Side, side_of
 from core.record.edits import Donor, Edits, HeadPatch, Patch
 from core.record.record import TranslationRecord
 
@@ -69,7 +69,7 @@ def show_copying(
         "problem": "",
     }
     for name, record in (("donor", donor), ("receiver", receiver)):
-        data[name] |= side_of(card, record, side)
+        data[name] |= side_data(card, record, side)
     try:
         data["pairs"] = [(a, b) for b, a in pairs(receiver, donor, side)]
     except ValueError as error:  # one line
@@ -182,7 +182,7 @@ def _edits(
     if "head" not in copy:
         return Edits(donor=given, patches=(Patch(side, copy["layer"], copy["to"], copy["from"]),))
     head = copy["kind"], copy["layer"], copy["head"]
-    at = pairs(receiver, donor, "encoder" if copy["kind"] == "encoder" else "decoder")
+    at = pairs(receiver, donor, side_of(copy["kind"]))
     return Edits(donor=given, head_patches=tuple(HeadPatch(*head, *pair) for pair in at))
 
 

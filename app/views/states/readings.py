@@ -29,7 +29,7 @@ def tokens_of(record: TranslationRecord, side: Side) -> tuple[RecordToken, ...]:
     return record.source if side == "encoder" else record.target_out
 
 
-def side_of(card: Card, record: TranslationRecord, side: Side) -> dict[str, Any]:
+def side_data(card: Card, record: TranslationRecord, side: Side) -> dict[str, Any]:
     """Return a side's tokens, the words of its states, and both texts."""
     return {
         "source": record.source_text,
