@@ -275,7 +275,7 @@
  * @typedef {{mode: "push", key: string, turn: number, source: string, tokens: SentToken[], layers: number, typed: string | null, problem: string,
  *   push: {position: number, layer: number, old: {id: number, text: string}, new: {id: number, text: string}, strength: number,
  *   length: number} | null, olds: {id: number, text: string}[], news: {text: string}[], curve: {strengths: number[],
- *   old: number[], new: number[], random: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
+ *   old: number[], new: number[], random_old: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
  * @typedef {{about: string, problem: string, cells: (number | null)[][], heads: Record<string, number[][]>}} CopyPictures
  * @typedef {{id: string, name: string, dir: string, corner?: string, rows: string[], columns: {text: string, strong?: boolean}[],
  *   cells: {text: string, label: string, looks: string, line: (string | number)[], ground?: string, opacity?: number, ink?: string}[][],

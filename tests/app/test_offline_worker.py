@@ -343,7 +343,7 @@ def test_a_pushed_state_does_what_it_does_in_python(worker, translator):
     assert found["strengths"] == expected.strengths.tolist()
     for name, array in (
         *(("old", expected.old), ("new", expected.new)),
-        *(("random", expected.random_old), ("random_new", expected.random_new)),
+        *(("random_old", expected.random_old), ("random_new", expected.random_new)),
     ):
         np.testing.assert_allclose(found[name], array, atol=2e-3, err_msg=name)
     first = np.flatnonzero(expected.new > expected.old)[0]

@@ -102,7 +102,7 @@ def pushing(**more: Any) -> dict[str, Any]:
         "news": [{"text": "dog"}],
         "curve": {"strengths": [0, 2, 4, 6], "old": [0.8, 0.6, 0.2, 0.1],
                   "new": [0.01, 0.1, 0.5, 0.7],
-                  "random": [[0.8, 0.7, 0.6, 0.5], [0.8, 0.5, 0.2, 0]],
+                  "random_old": [[0.8, 0.7, 0.6, 0.5], [0.8, 0.5, 0.2, 0]],
                   "random_new": [[0, 0, 0, 0], [0, 0.1, 0.3, 0.95]]},
         "before": "A man walks.",
         "after": "A dog walks.",
@@ -288,7 +288,7 @@ def test_the_curve_is_saved_with_its_random_directions(blank):
     assert [[float(number) for number in line] for line in lines[1:]] == [
         list(line)
         for line in zip(curve["strengths"], curve["old"], curve["new"], *(
-                line for both in zip(curve["random"], curve["random_new"], strict=True)
+                line for both in zip(curve["random_old"], curve["random_new"], strict=True)
                 for line in both), strict=True)
     ]  # fmt: skip
     texts = [text for text, _ in drawn(saved(blank, "push svg"))[0]]

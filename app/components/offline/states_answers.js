@@ -85,7 +85,7 @@ function chosenCopy(passes, text, donor, receiver, side) {
 function firstCopy(passes, donor, receiver, side, pairs) {
   const step = firstDifference(donor, receiver), count = statesOf(passes, side);
   const layer = side === "encoder" ? count >> 1 : Math.max(0, count - 2);
-  const differs = ([a, b]) => (side === "decoder" ? a === step : donor.source[a].id !== receiver.source[b].id);
+  const differs = ([a, b]) => tokensOf(donor, side)[a].id !== tokensOf(receiver, side)[b].id;
   const copies = pairs.filter(differs).slice(0, MOST_COMPARED).map(([from, to]) => ({ layer, from, to }));
   if (copies.length < 2 || step === null) return copies[0] ?? null;
   const shares = copies.map((copy) => measureOf(passes, donor, receiver, editsOfCopy(passes, copy, donor, receiver, side)).share ?? 0);
@@ -253,9 +253,9 @@ async function curveOf({ network, pause }, record, push, step) {
 
 async function pushedBy(passes, record, rival, given) {
   const { tokenizer } = passes, step = idsOf(record.targetOut).indexOf(given.old);
-  const { length, random, random_new, ...lines } = await curveOf(passes, record, given, step);
-  const { strengths } = lines, distance = strengths.map((strength) => Math.abs(strength - given.strength));
-  const flip = strengths.findIndex((_, k) => lines.new[k] > lines.old[k]);
+  const { length, ...curve } = await curveOf(passes, record, given, step);
+  const { strengths } = curve, distance = strengths.map((strength) => Math.abs(strength - given.strength));
+  const flip = strengths.findIndex((_, k) => curve.new[k] > curve.old[k]);
   // Not chosen yet: the first at which the words have changed places.
   const place = given.strength ? placeOfLeast(distance) : flip < 0 ? 8 : Math.max(1, flip);
   const push = { ...given, strength: strengths[place] }, at = `${push.side}.${push.layer}.${push.position}`;
@@ -267,7 +267,7 @@ async function pushedBy(passes, record, rival, given) {
     push: { ...push, old: { id: push.old, text: named(push.old) }, new: { id: push.new, text: named(push.new) }, length },
     olds: [...words].map(([id, word]) => ({ id, text: word })),
     news: suggested(passes, record, rival, step).map((token) => ({ text: labelOf(token) })),
-    curve: { ...lines, random, random_new },
+    curve,
     before: record.translation,
     after,
     random: aside,

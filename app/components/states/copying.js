@@ -2,7 +2,7 @@
 
 import { changedText, changesOf } from "../shared/changed_text.js";
 import { numbered, quoted, shortest } from "../shared/csv.js";
-import { bold, element } from "../shared/dom.js";
+import { bold, element, segmentOf } from "../shared/dom.js";
 import { between, fixed, signed } from "../shared/numbers.js";
 import { rampStep, signedStep } from "../shared/theme.js";
 import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
@@ -16,17 +16,13 @@ const SIDES = { encoder: "Encoder", decoder: "Decoder" };
 
 const ATTENTION_KINDS = { encoder: "encoder", decoder: "decoder self-", cross: "cross-" };
 
-/* A switch of radio buttons: one tab stop, and arrow keys of its own. */
-export function choiceOf(name, options, chosen, choose) {
+function choiceOf(name, options, chosen, choose) {
   const group = element("div", "segments");
   Object.assign(group, { role: "radiogroup", ariaLabel: name });
   for (const [value, text] of Object.entries(options)) {
-    const label = element("label", "segment");
-    const input = Object.assign(document.createElement("input"), { type: "radio", name, value, checked: value === chosen });
-    input.dataset.at = `${name} ${value}`;
-    input.addEventListener("change", () => choose(value));
-    label.append(input, element("span", "", text));
-    group.append(label);
+    const segment = segmentOf(text, { name, value, checked: value === chosen, onchange: () => choose(value) });
+    segment.querySelector("input").dataset.at = `${name} ${value}`;
+    group.append(segment);
   }
   return group;
 }

@@ -22,6 +22,7 @@ from core.record.edits import Edits, Push, RandomPush
 from core.record.record import RecordToken, TranslationRecord
 
 KEY = "pushed_state"
+_LINES = ("strengths", "old", "new", "random_old", "random_new")
 
 
 @waiting.fragment
@@ -227,13 +228,7 @@ def _pushed(
         },
         "olds": [{"id": id, "text": text} for id, text in words.items()],
         "news": [{"text": label(token)} for token in _suggested(card, record, other, step)],
-        "curve": {
-            "strengths": curve.strengths.tolist(),
-            "old": curve.old.tolist(),
-            "new": curve.new.tolist(),
-            "random": curve.random_old.tolist(),
-            "random_new": curve.random_new.tolist(),
-        },
+        "curve": {name: getattr(curve, name).tolist() for name in _LINES},
         "before": record.translation,
         "after": after.translation,
         "random": random.translation,
