@@ -6,16 +6,19 @@ import { bold, element } from "./dom.js";
 /* Words and, apart from them, the punctuation at their ends: a full stop after a word does not make it another one. */
 const wordsOf = (text) => text.match(/[.,;:!?\u2026]+(?=\s|$)|\S+?(?=[.,;:!?\u2026]*(?:\s|$))/gu) ?? [];
 
-const spaceBefore = (word) => (/^[.,;:!?\u2026]+$/u.test(word) ? "" : " ");
-
-const joined = (words) => words.map((word) => spaceBefore(word) + word).join("").trim();
+const joined = (words) => words.join(" ").replace(/ (?=[.,;:!?\u2026])/gu, "");
 
 const aligned = (before, after) => alignWords(wordsOf(before), wordsOf(after));
 
 /** A text with the words bold that another version of it lacks. */
 export function changedText(before, after) {
   const line = element("bdi", "text");
-  const add = (word, isSame) => line.append(line.firstChild ? spaceBefore(word) : "", isSame ? word : bold(word));
+  let rest = after;
+  const add = (word, isSame) => {
+    const at = rest.indexOf(word);
+    line.append(rest.slice(0, at), isSame ? word : bold(word)); // with the text's own spaces
+    rest = rest.slice(at + word.length);
+  };
   const { fates, before: first } = aligned(before, after);
   for (const word of first) add(word, false);
   for (const { words, isSame } of fates) words.forEach((word, place) => add(word, isSame && !place));
