@@ -54,13 +54,13 @@ def described(
     for t in one.temperatures:
         return f"{_head(t.kind, t.layer, t.head)} at temperature {t.value:g}"
     for copy in one.patches:
-        return f"state of {_state(copy, record)} copied from token {copy.donor_position + 1}"
+        return f"{_state(copy, record)} copied from token {copy.donor_position + 1}"
     for copy in one.head_patches:
         query = _token(_queries(record, copy.kind), copy.query)
         where = _head(copy.kind, copy.layer, copy.head)
         return f"output at {query} copied from token {copy.donor_query + 1}, {where}"
     for push in one.pushes:
-        return f"state of {_state(push, record)} pushed {_direction(push, record, words)}"
+        return f"{_state(push, record)} pushed {_direction(push, record, words)}"
     if one.donor is not None:
         return _donor(one.donor)
     for place in one.hidden_source:
@@ -72,9 +72,9 @@ def described(
 
 
 def _state(one: Patch | Push | RandomPush, record: TranslationRecord) -> str:
-    words = labels(record.source, 1) if one.side == "encoder" else labels(record.target_in, 0)
+    what = "state of" if one.side == "encoder" else "state that writes"
     layer = f"{one.side} layer {one.layer}" if one.layer else f"{one.side} embeddings"
-    return f"{_token(words, one.position)}, {layer},"
+    return f"{what} {_token(_queries(record, one.side), one.position)}, {layer},"
 
 
 def _direction(push: Push | RandomPush, record: TranslationRecord, words: Mapping[int, str]) -> str:

@@ -264,7 +264,7 @@
  * choices. Pairs are positions [of the donor, of the receiver]. Words of the states are [word, probability] by layer and
  * position, null without a lens. A copied head has no `from` and `to`. An `after` is null before there is a copy.
  *
- * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, source: string,
+ * @typedef {{name: string, tokens: SentToken[], words: [string, number][][] | null, source: string,
  *   translation: string}} StatesSide  source: the sentence, on both sides
  * @typedef {{kind?: Kind, layer: number, head?: number, from?: number, to?: number}} StateCopy
  * @typedef {{share: number | null, own: string, other: string, before: number, now: number, goal: number}} CopyMeasure  nats: of
@@ -275,7 +275,7 @@
  * @typedef {{mode: "push", key: string, turn: number, source: string, tokens: SentToken[], layers: number, typed: string | null, problem: string,
  *   push: {position: number, layer: number, old: {id: number, text: string}, new: {id: number, text: string}, strength: number,
  *   length: number} | null, olds: {id: number, text: string}[], news: {text: string}[], curve: {strengths: number[],
- *   old: number[], new: number[], random: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
+ *   old: number[], new: number[], random_old: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
  * @typedef {{about: string, problem: string, cells: (number | null)[][], heads: Record<string, number[][]>}} CopyPictures
  * @typedef {{id: string, name: string, dir: string, corner?: string, rows: string[], columns: {text: string, strong?: boolean}[],
  *   cells: {text: string, label: string, looks: string, line: (string | number)[], ground?: string, opacity?: number, ink?: string}[][],

@@ -45,17 +45,18 @@ _RANDOM_SEED = 64
 _LENSES = ("jacobian", "logit", "random")
 
 
-def translated(checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> list[list[int]]:
-    """Return the network's own greedy translations, ids with <eos>."""
-    sources = [sentence.ids[0][:-1] for sentence in chunk]
+@torch.inference_mode()
+def greedy(checkpoint: Checkpoint, sources: list[list[int]]) -> list[list[int]]:
+    """Return greedy translations of source ids without <eos>: ids with <eos>."""
     device = str(next(checkpoint.model.parameters()).device)
-    with torch.inference_mode():
-        forced = checkpoint.target_tokenizer.frame.forced
-        found = translate_ids(
-            checkpoint.model, sources, DecodeConfig(beam=1), device, forced=forced
-        )
-    ids = [list(hypotheses[0].ids) for hypotheses in found]
-    return [[*target, EOS] if target[-1:] != [EOS] else target for target in ids]
+    forced = checkpoint.target_tokenizer.frame.forced
+    found = translate_ids(checkpoint.model, sources, DecodeConfig(beam=1), device, forced=forced)
+    ids = [list(best.ids) for best, *_ in found]
+    return [target if target[-1:] == [EOS] else [*target, EOS] for target in ids]
+
+
+def _translated(checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> list[list[int]]:
+    return greedy(checkpoint, [sentence.ids[0][:-1] for sentence in chunk])
 
 
 def _batch(checkpoint: Checkpoint, chunk: Sequence[Sentence], targets: list[list[int]]) -> Batch:
@@ -68,7 +69,7 @@ class LensSums:
     """Measure the sums of `core.experiments.jacobian_lens.jacobian_sums`."""
 
     def __call__(self, checkpoint: Checkpoint, chunk: tuple[Sentence, ...]) -> Sums:
-        batch = _batch(checkpoint, chunk, translated(checkpoint, chunk))
+        batch = _batch(checkpoint, chunk, _translated(checkpoint, chunk))
         return Sums(jacobian_sums(checkpoint.model, batch))
 
 
@@ -102,7 +103,7 @@ class LensTest:
         return f"LensTest({digest.hexdigest()})"
 
     def __call__(self, checkpoint: Checkpoint, chunk: tuple[Sentence, ...]) -> Sums:
-        targets = translated(checkpoint, chunk)
+        targets = _translated(checkpoint, chunk)
         rows = []
         for i, sentence in enumerate(chunk):
             other = targets[(i + 1) % len(chunk)] if len(chunk) > 1 else None

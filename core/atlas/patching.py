@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from core.atlas.atlas import FETCH_FILE
 from core.atlas.corpus import drawn
 from core.atlas.intervals import interval
+from core.atlas.lens import greedy
 from core.atlas.sums import bootstrap_weights
 from core.checkpoint.folder import Checkpoint, load
 from core.command import progress_bar, refuse_unwritable, table, whole_number, write_credit
 from core.command import write_result as write_json
-from core.config import DecodeConfig
 from core.data.text_files import read_lines
 from core.device import limit_threads, pick_device
 from core.experiments.experiment import Ids
@@ -38,11 +37,10 @@ from core.experiments.patching import (
     shares,
 )
 from core.frozen import Doubles
-from core.kinds import KINDS, SIDES, Side
+from core.kinds import KINDS, SIDES, Side, side_of
 from core.model.interface import Seq2Seq
 from core.record.edits import Head
 from core.record.state_edits import Patch
-from core.search.many import translate_ids
 from core.text.line import tokens_and_words
 from core.text.tokenizer import EOS, Token, special, with_first
 
@@ -117,7 +115,7 @@ def _sets(model: Seq2Seq) -> tuple[list[tuple[Side, int, str]], list[Head]]:
 
 def _translated(
     checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]
-) -> Iterator[tuple[list[tuple[Token, ...]], list[Ids]]]:
+) -> Iterator[tuple[list[tuple[Token, ...]], list[list[int]]]]:
     """Yield the source tokens of each pair, with <eos>, and the ids of its translations.
 
     A text that is too long has no tokens.
@@ -129,17 +127,13 @@ def _translated(
         for text in pair
     ]
     kept: list[tuple[Token, ...]] = [one if 1 < len(one) <= limit else () for one in sources]
-    ids = [[t.id for t in tokens[:-1]] for tokens in kept]
-    device = str(next(checkpoint.model.parameters()).device)
-    with torch.inference_mode():
-        forced = checkpoint.target_tokenizer.frame.forced
-        found = translate_ids(checkpoint.model, ids, DecodeConfig(beam=1), device, forced=forced)
+    targets = greedy(checkpoint, [[t.id for t in tokens[:-1]] for tokens in kept])
     for i in range(0, len(kept), 2):
-        yield kept[i : i + 2], [best.ids for best, *_ in found[i : i + 2]]
+        yield kept[i : i + 2], targets[i : i + 2]
 
 
 def _shares(
-    model: Seq2Seq, sources: list[tuple[Token, ...]], targets: list[Ids], direction: Direction
+    model: Seq2Seq, sources: list[tuple[Token, ...]], targets: Sequence[Ids], direction: Direction
 ) -> Doubles:
     """Return the share of each set of `_sets`, [C]. Raises ValueError if it is not defined."""
     if not all(sources):
@@ -164,8 +158,7 @@ def _shares(
         for side, layer, tokens in states
     ]
     for kind, layer, head in heads:
-        at = places["encoder" if kind == "encoder" else "decoder"]
-        rows.append(head_copies(kind, layer, head, at))
+        rows.append(head_copies(kind, layer, head, places[side_of(kind)]))
     found_C, _ = shares(model, contrast, rows, direction)
     if np.isnan(found_C).any():
         raise ValueError("both sentences differ too little in their first different words")

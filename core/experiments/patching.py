@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from core.experiments.experiment import Ids, Owner, model_inputs, row_batches
+from core.experiments.head_effects import heads_of
 from core.frozen import Doubles, Frozen
-from core.kinds import KINDS, SIDES, Kind
+from core.kinds import KINDS, SIDES, Kind, side_of
 from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
 from core.record.state_edits import Donor, HeadPatch, Patch
@@ -169,40 +170,29 @@ def patched(
 ) -> Patched:
     """Compute `patch_all` for a contrast; the caller must hold the model's lock."""
     into = contrast.corrupted if direction == "restore" else contrast.clean
-    lengths = {"encoder": len(into), "decoder": len(contrast.fed)}
-    places = {"encoder": pairs, "decoder": _same(lengths["decoder"])}
+    fed = len(contrast.fed)
+    places = {"encoder": pairs, "decoder": tuple((p, p) for p in range(fed))}
+    layers = {side: len(model.stack(side).layers) for side in SIDES}
+    states = {
+        side: np.full((layers[side] + 1, length), np.nan)
+        for side, length in zip(SIDES, (len(into), fed), strict=True)
+    }
+    heads = {kind: np.empty((layers[side_of(kind)], model.config.heads(kind))) for kind in KINDS}
     rows: list[Copies] = []
-    cells: list[tuple[str, tuple[int, int]]] = []
+    cells: list[tuple[Doubles, tuple[int, int]]] = []
     for side in SIDES:
-        for layer in range(len(model.stack(side).layers) + 1):
+        for layer in range(layers[side] + 1):
             for position, partner in places[side]:
                 rows.append([Patch(side, layer, position, partner)])
-                cells.append((side, (layer, position)))
-    for site in model.attention_sites():
-        for head in range(site.num_heads):
-            at = places["encoder" if site.kind == "encoder" else "decoder"]
-            rows.append(head_copies(site.kind, site.layer, head, at))
-            cells.append((f"{site.kind} heads", (site.layer, head)))
+                cells.append((states[side], (layer, position)))
+    for kind, layer, head in heads_of(model):
+        rows.append(head_copies(kind, layer, head, places[side_of(kind)]))
+        cells.append((heads[kind], (layer, head)))
     shares_R, ends = shares(model, contrast, rows, direction)
-    arrays: dict[str, Doubles] = {
-        side: np.full((len(model.stack(side).layers) + 1, lengths[side]), np.nan) for side in SIDES
-    }
-    layers = {site.kind: 0 for site in model.attention_sites()}
-    for site in model.attention_sites():
-        layers[site.kind] += 1
-    arrays |= {
-        f"{kind} heads": np.full((layers[kind], model.config.heads(kind)), np.nan) for kind in KINDS
-    }
-    for (name, cell), share in zip(cells, shares_R, strict=True):
-        arrays[name][cell] = share
+    for (array, cell), share in zip(cells, shares_R, strict=True):
+        array[cell] = share
     return Patched(
-        direction,
-        pairs,
-        contrast.words,
-        *ends,
-        *(arrays[side] for side in SIDES),
-        {kind: arrays[f"{kind} heads"] for kind in KINDS},
-        undefined(*ends),
+        direction, pairs, contrast.words, *ends, *states.values(), heads, undefined(*ends)
     )
 
 
@@ -229,37 +219,25 @@ def shares(
 
     A row is a set of copies that are made at once. Shares are NaN where they are not defined.
     """
-    sources = [contrast.clean, contrast.corrupted]
+    into, other = contrast.clean, contrast.corrupted
     if direction == "restore":
-        sources.reverse()
-    into, other = sources
+        into, other = other, into
     donor = donor_states(model, Donor(tuple(other), contrast.fed), rows)
-    found = np.empty(len(rows))
-    of_encoder = [any(_reads_encoder(copy) for copy in row) for row in rows]
+    start, end = (
+        float(_differences(model, contrast, source, [[]], donor, True)[0])
+        for source in (into, other)
+    )
+    ends = (end, start) if direction == "restore" else (start, end)
+    found = np.full(len(rows), np.nan)
+    if undefined(*ends):
+        return found, ends
+    of_encoder = [any(copy.where[0] == "encoder" for copy in row) for row in rows]
     for encoder in (True, False):
         chosen = [r for r, is_encoder in enumerate(of_encoder) if is_encoder == encoder]
         for batch in row_batches(chosen, into, contrast.fed, _TOKENS):
             copies = [rows[r] for r in batch]
             found[batch] = _differences(model, contrast, into, copies, donor, encoder)
-    ends = {
-        name: _differences(model, contrast, source, [[]], donor, True)[0]
-        for name, source in (("into", into), ("other", other))
-    }
-    total = ends["other"] - ends["into"]
-    clean, corrupted = ends["other"], ends["into"]
-    if direction == "damage":
-        clean, corrupted = corrupted, clean
-    if undefined(clean, corrupted):
-        return np.full(len(rows), np.nan), (clean, corrupted)
-    return (found - ends["into"]) / total, (clean, corrupted)
-
-
-def _same(length: int) -> Pairs:
-    return tuple((p, p) for p in range(length))
-
-
-def _reads_encoder(copy: Patch | HeadPatch) -> bool:
-    return copy.where[0] == "encoder"
+    return (found - start) / (end - start), ends
 
 
 def _differences(

@@ -43,7 +43,7 @@ OUT = "A man in a₄ red shirt talks to a₉ dog . <eos>".split()
         ("row.encoder.1.0.9.1", "row of “einem₁₀” drawn by hand, encoder, layer 2, head 1"),
         ("pass.9-8-2.1-30", "copies come from a sentence of 2 tokens"),
         ("copy.encoder.0.9.1", "state of “einem₁₀”, encoder embeddings, copied from token 2"),
-        ("copy.decoder.3.4.0", "state of “a₄”, decoder layer 3, copied from token 1"),
+        ("copy.decoder.3.4.0", "state that writes “red”, decoder layer 3, copied from token 1"),
         (
             "copyhead.cross.2.0.5.3",
             "output at “shirt” copied from token 4, cross-attention, layer 3, head 1",
@@ -54,7 +54,7 @@ OUT = "A man in a₄ red shirt talks to a₉ dog . <eos>".split()
         ),
         (
             "push.decoder.0.1.none.888.-2",
-            "state of “A”, decoder embeddings, pushed by −2 towards “Katze”",
+            "state that writes “man”, decoder embeddings, pushed by −2 towards “Katze”",
         ),
         (
             "pushrandom.encoder.0.1.7.4",

@@ -211,10 +211,10 @@ def test_a_pinned_row_is_read_out(shown: Mounted, kind: str) -> None:
         f"While {VERB[kind]} {name}{fed}, head {head + 1} of layer {layer + 1} looks most at "
         f"{columns[best]} {fixed(row[best])}"
     )
-    written = f"probability {share(np.exp(RECORD.log_probs[query]))} · "
+    written = f" · {name} has probability {fixed(np.exp(RECORD.log_probs[query]))}"
     assert said["second"] == (
-        f"{'' if kind == 'encoder' else written}then {named(columns, rest[:4], row)} · "
-        f"entropy {fixed(bits(row), 1)} bits"
+        f"then {named(columns, rest[:4], row)} · entropy {fixed(bits(row), 1)} bits"
+        f"{'' if kind == 'encoder' else written}"
     )
     assert "unpin" not in said["hidden"]
     for layer_, head_, label in single_heads(said):
@@ -294,7 +294,7 @@ def test_merged_words_are_read_out_as_sums_and_means(shown: Mounted) -> None:
     assert "tokens of a key word are added, those of a query word averaged" in said["note"]
     said = shown.does(press_token("target", 8), ("leave",))
     chance = np.exp(RECORD.log_probs[6:8].sum())
-    assert f"probability {share(chance)}" in said["second"]
+    assert f"talksks has probability {fixed(chance)}" in said["second"]
     pressed = [token["pressed"] == "true" for token in said["target"][6:10]]
     assert pressed == [False, True, True, False]
 
@@ -351,7 +351,7 @@ def test_other_quantities_are_read_out_in_their_words(shown: Mounted, name: str)
     )
     if name == "change":
         loss = named(SOURCE, order[-1:], values[4])
-        assert said["second"].endswith(f" · loses most at {loss}")
+        assert f" · loses most at {loss} · " in said["second"]
     said = shown.does(press_token("source", 2), ("leave",))
     best = named(rows, [values[:, 2].argmax()], values[:, 2])
     assert said["first"] == f"{SOURCE[2]} {column} while writing {best}"

@@ -62,10 +62,10 @@ def copying(**more: Any) -> dict[str, Any]:
         "way": "restore",
         "side": "encoder",
         "layers": 3,
-        "donor": {"name": "A", "tokens": tokens(WORDS), "first": 1, "words": read_as("a", 3, 4),
+        "donor": {"name": "A", "tokens": tokens(WORDS), "words": read_as("a", 3, 4),
                   "source": "Ein Mann geht.", "translation": "A man walks."},
         "receiver": {"name": "B", "tokens": tokens([*WORDS[:1], "Frau", "geht", "dort", "<eos>"]),
-                     "first": 1, "words": read_as("b", 3, 5),
+                     "words": read_as("b", 3, 5),
                      "source": "Ein Frau geht dort.", "translation": "A woman walks over there."},
         "pairs": [[0, 0], [1, 1], [2, 2], [3, 4]],
         "copy": {"layer": 1, "from": 1, "to": 1},
@@ -102,7 +102,7 @@ def pushing(**more: Any) -> dict[str, Any]:
         "news": [{"text": "dog"}],
         "curve": {"strengths": [0, 2, 4, 6], "old": [0.8, 0.6, 0.2, 0.1],
                   "new": [0.01, 0.1, 0.5, 0.7],
-                  "random": [[0.8, 0.7, 0.6, 0.5], [0.8, 0.5, 0.2, 0]],
+                  "random_old": [[0.8, 0.7, 0.6, 0.5], [0.8, 0.5, 0.2, 0]],
                   "random_new": [[0, 0, 0, 0], [0, 0.1, 0.3, 0.95]]},
         "before": "A man walks.",
         "after": "A dog walks.",
@@ -288,12 +288,12 @@ def test_the_curve_is_saved_with_its_random_directions(blank):
     assert [[float(number) for number in line] for line in lines[1:]] == [
         list(line)
         for line in zip(curve["strengths"], curve["old"], curve["new"], *(
-                line for both in zip(curve["random"], curve["random_new"], strict=True)
+                line for both in zip(curve["random_old"], curve["random_new"], strict=True)
                 for line in both), strict=True)
     ]  # fmt: skip
     texts = [text for text, _ in drawn(saved(blank, "push svg"))[0]]
     assert {"man", "dog", "man, random", "dog, random", "100\u00a0%"} <= set(texts)
-    assert "near strength 4" in " ".join(texts[-4:])
+    assert "between strengths 2 and 4" in " ".join(texts[-4:])
 
 
 def test_damage_is_named_and_a_small_difference_has_no_share(blank):
@@ -303,6 +303,8 @@ def test_damage_is_named_and_a_small_difference_has_no_share(blank):
     assert blank.locator(".meter.less i").evaluate("bar => bar.style.width") == "40%"
     said = text_of(blank, ".measure")
     assert "= −0.60 / +1.50. Below 0: it moves away from A. A and B are less than 2 nats" in said
+    show(blank, copying(measure=less | {"goal": -1.5}), PICTURES)
+    assert "at most 0.10. A and B are less than 2 nats apart" in text_of(blank, ".more .note")
     measure = less | {"share": None, "before": 0.1, "now": 0.2, "goal": 0.3}
     show(blank, copying(way="damage", measure=measure, after_text="A woman sees two dogs there."))
     assert "lost" in text_of(blank, ".result") and "not defined" in text_of(blank, ".measure")
@@ -313,6 +315,12 @@ def test_damage_is_named_and_a_small_difference_has_no_share(blank):
     other["receiver"]["translation"] = "A woman, walks over the house. "
     show(blank, other)
     assert text_of(blank, ".say").endswith(": house becomes dog, and nothing else changes.")
+    longer = copying(after_text="A woman, walks there.")
+    longer["receiver"]["translation"] = "A woman, walks."
+    show(blank, longer)
+    assert text_of(blank, ".result .text b") == "there", "neither walks nor the full stop"
+    assert text_of(blank, ".result .now .text") == "A woman, walks there."
+    assert text_of(blank, ".say").endswith(": there is added, and nothing else changes.")
     show(blank, copying(problem="These cannot be paired.", copy=None, after=None, after_text=None,
                         measure=None, pairs=[]))  # fmt: skip
     assert text_of(blank, ".say") == "These cannot be paired."
@@ -368,7 +376,7 @@ def test_the_pictures_show_shares_and_offer_them(blank):
     show(blank, copying(), PICTURES)
     notes = blank.locator(".more .note").all_inner_texts()
     assert re.sub("[\u2068\u2069]", "", notes[0]) == (
-        "Frau carries it in every layer. All other cells: at most 0.10."
+        "Frau carries it in every layer. All other columns: at most 0.10."
     )
     assert notes[1:] == ["The best, 2.2, restores 0.60.", "The best, 2.2, restores 0.02."]
     grounds = [
@@ -386,15 +394,50 @@ def test_the_pictures_show_shares_and_offer_them(blank):
     assert "Patching every cell" in text_of(blank, ".more")  # old shares are not shown
 
 
+def test_what_is_so_by_construction_or_not_measurable_is_said(blank):
+    def notes(pictures: dict[str, Any], **more: Any) -> list[str]:
+        show(blank, copying(about="there", **more), PICTURES | pictures | {"about": "there"})
+        found = blank.locator(".more .note").all_inner_texts()
+        return [re.sub("[\u2068\u2069]", "", note) for note in found]
+
+    none = {"cross": [[0.004, -0.3], [0, 0]]}
+    two = copying()["receiver"] | {"tokens": tokens(["Ein", "Frau", "sitzt", "<eos>"])}
+    same = {"pairs": [[n, n] for n in range(4)]}
+    cells = [[0.01, 0.2, 0, 0], [0, 0.001, 0, 0], [0.003, 0, 0, 0]]
+    said = notes({"heads": none, "cells": cells}, **same, receiver=two)
+    assert said == ["No single cell restores half of it; the best restores 0.20.",
+                    "No head restores anything measurable."]  # fmt: skip
+    one = two | {"tokens": tokens(["Ein", "Frau", "geht", "<eos>"])}
+    cells = [[0, 1, 0, 0], [0, 0.001, 0, 0], [0, 0, 0, 0]]
+    said = notes({"heads": none, "cells": cells}, **same, receiver=one, way="damage")
+    assert said == [
+        "By construction, Frau (embeddings) takes away 1: no other token differs. "
+        "No other cell takes away anything measurable.",
+        "No head takes away anything measurable.",
+    ]
+    cells = [[0, 0, 0, 0], [0, 0.7, 0, 0], [0, 1, 0, 0]]
+    decoder = {"side": "decoder", "pairs": [[0, 0], [1, 1]]}
+    said = notes({"cells": cells}, **decoder, copy={"layer": 2, "from": 1, "to": 1})
+    assert said[0] == (
+        "By construction, Frau (layer 2) restores 1: only the last state becomes the word. "
+        "Frau carries it. All other columns: nothing measurable."
+    )
+    assert "1 by construction: only the last state" in text_of(blank, ".measure")
+    assert text_of(blank, ".say").startswith("Copy one state that writes Mann from A into B")
+    assert "the word at the head of its column" in text_of(blank, ".main .foot .note")
+    strong = blank.locator(".main .column.strong").all_inner_texts()
+    assert [re.sub("[\u2068\u2069]", "", word) for word in strong] == ["Mann", "Frau"]
+
+
 def test_a_push_is_chosen_and_its_slider_reads_the_curve(blank):
     show(blank, pushing())
     assert text_of(blank, ".say") == (
         "Push one state of Mann away from man, towards dog: "
-        "near strength 4 it becomes more probable than man."
+        "between strengths 2 and 4 it becomes more probable than man."
     )
-    assert text_of(blank, ".more b") == "dog | is | walking."
+    assert text_of(blank, ".more b") == "dog | is | walking"
     said = text_of(blank, ".more")
-    assert "pushed: man 20 %, dog 50 %, other words 30 %" in said
+    assert "man 20 %, dog 50 %, other words 30 % after the unpushed beginning" in said
     assert (
         "2 random directions of the same length. At strength 4, dog has at most 30 % with" in said
     )
@@ -424,3 +467,11 @@ def test_a_push_is_chosen_and_its_slider_reads_the_curve(blank):
     show(blank, pushing(typed="zebras", problem="'zebras' is 2 tokens"))
     assert text_of(blank, ".say") == "'zebras' is 2 tokens"
     assert blank.locator("[data-at=new]").input_value() == "zebras"
+    opacity = "at => getComputedStyle(at).opacity"
+    parts = (".more", ".curve-box")  # they are those of the push before
+    assert [blank.locator(part).evaluate(opacity) for part in parts] == ["0.5", "0.5"]
+    show(blank, pushing(random="A dog walks."))
+    assert blank.locator(".more").evaluate(opacity) == "1"
+    assert "same length" + "The same sentence as pushed." in text_of(blank, ".more")
+    show(blank, pushing(random="A man walks.", after="A man walks."))
+    assert "same length" + "The same as not pushed." in text_of(blank, ".more")

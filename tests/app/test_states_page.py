@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import core
+from app.look.labels import label
 from app.views.states.copying import _opening
 from app.views.states.pushing import _is_whole
 from core.record.edits import Donor, Edits, HeadPatch, Patch, Push, RandomPush
@@ -113,6 +114,13 @@ def test_a_link_opens_a_copied_head_and_search_is_the_pages_own(translator):
 def test_the_decoders_states_are_paired_up_to_the_first_other_word():
     data = sent(page := render("together", copied="copy.decoder", **PAIR))
     assert data["side"] == "decoder" and data["pairs"] == [[0, 0], [1, 1]]
+    for name, text in (("donor", BOY), ("receiver", DOG)):
+        # Each state is named by the word that it writes, as on Translate: the last one reads the
+        # most probable word there.
+        states, seen = data[name], record(text)
+        assert [token["text"] for token in states["tokens"]] == [t.text for t in seen.target_out]
+        best = [label(likely[0]) for likely in seen.alternatives]
+        assert [word for word, _ in states["words"][-1]] == best
     assert data["copy"] == {"layer": 3, "from": 1, "to": 1}
     cells = pictures(page)["cells"]
     assert [len(row) for row in cells] == [2] * data["layers"]  # as far as both begin alike
@@ -161,7 +169,8 @@ def test_a_push_opens_towards_the_known_other_sentence():
     assert [new["text"] for new in data["news"]].count("blue") == 1
     flips = [new > old for old, new in zip(data["curve"]["old"], data["curve"]["new"], strict=True)]
     place = data["curve"]["strengths"].index(data["push"]["strength"])
-    assert place == flips.index(True) + 1
+    assert place == flips.index(True)
+    assert "blue" in data["after"].split("shirt")[0], "it is seen at the first such strength"
 
 
 @pytest.mark.parametrize(

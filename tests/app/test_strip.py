@@ -173,7 +173,8 @@ def test_the_note_has_two_digits_of_each_interval(read: Mounted) -> None:
     unfold(read)
     note = text(read, "strip-note")
     assert "a fitted average, not a calibrated probability" in note
-    assert "the token of the output vocabulary, whatever its language" in note
+    assert "the first of the five tokens of the output vocabulary, whatever their language" in note
+    assert "in layer 3, one of the five best tokens is in the translation for" in note
     assert "On 200 other sentences, in layer 3" in note
     assert "69.1 ± 2.3 % of tokens" in note and "17.2 ± 1.6 %" in note
 

@@ -4,6 +4,7 @@ import { bold, element } from "../shared/dom.js";
 import { fixed, signed } from "../shared/numbers.js";
 import { directionOf, displayTokens, isolated, wordItems } from "../shared/tokens.js";
 import { alignWords } from "../shared/alignment.js";
+import { changedText } from "../shared/changed_text.js";
 import { groupWords } from "../shared/labels.js";
 import { editsOf, hiddenWords } from "./edited.js";
 
@@ -87,9 +88,7 @@ function editedColumn(data, members, fate, before = []) {
 /* For a given target: what the network itself writes under the edits, and how that differs from what it writes without them. */
 function ownTranslation({ translation, own }) {
   const line = element("p", "", "The model itself now writes: ");
-  const { fates, before } = alignWords(own.split(" "), translation.split(" "));
-  for (const word of before) line.append(bold(word), " ");
-  for (const { words, isSame } of fates) words.forEach((word, place) => line.append(isSame && !place ? word : bold(word), " "));
+  line.append(changedText(own, translation));
   return line;
 }
 

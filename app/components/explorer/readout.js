@@ -1,7 +1,7 @@
 // The readout: one sentence and a line of details about the focused cell, row or column.
 
 import { bold, element } from "../shared/dom.js";
-import { fixed, percent } from "../shared/numbers.js";
+import { chance, fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { hasProbabilities } from "./data.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
@@ -151,12 +151,12 @@ function describeRow(explorer, map, query) {
     ],
     second: [
       ...unknownNote(map, query, null),
-      ...(map.kind === "encoder" || !hasProbabilities(explorer.data) ? [] : [`probability ${percent(map.rows[query].probability)}`]),
-      ...hiddenNote(explorer, map, query),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
+      ...hiddenNote(explorer, map, query),
       ...(rankedKeys(map, query).length === 1 ? ["it may attend to nothing else"] : []),
       ...loses,
       ...entropyNote(map, query),
+      ...(map.kind === "encoder" || !hasProbabilities(explorer.data) ? [] : [`${tokenName(map.rows[query])} has probability ${chance(map.rows[query].probability)}`]),
     ],
   };
 }

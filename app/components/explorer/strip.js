@@ -92,7 +92,7 @@ function noteOf(data) {
   const last = rowsOf(data, "encoder") - 1;
   const unread = STRIPS.some(({ side }) => data.lens.rates[side].some((_, layer) => isUnread(data, side, layer)));
   return (
-    `Below each word: the token of the output vocabulary, whatever its language, whose direction fits its state best. Read by a Jacobian lens: a fitted average, not a calibrated probability. ` +
+    `Below each word: the first of the five tokens of the output vocabulary, whatever their language, whose directions fit its state best. Read by a Jacobian lens: a fitted average, not a calibrated probability. ` +
     `On ${data.lens.tested} other sentences, in ${nameOfLayer(last)}, ${ratesText(data, "encoder", last)}.` +
     (unread ? " Layers in grey letters read no better than that null." : "")
   );

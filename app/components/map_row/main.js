@@ -1,7 +1,7 @@
 // Mounts a row of maps that share layer, head and focused cell; handles pointer and keyboard.
 
 import { sameBytes, unpack } from "../shared/bytes.js";
-import { element, partsOf, pointIn } from "../shared/dom.js";
+import { element, partsOf, pointIn, segmentOf } from "../shared/dom.js";
 import { NO_CELL, placeAt, samePlace } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
@@ -83,19 +83,10 @@ function applyData(view, bytes) {
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
 }
 
-/*
- * Native radio buttons: one tab stop, arrow keys, accessible names. The key in the group's name keeps two rows of maps on
- * one page from sharing a group.
- */
+/* The key in the group's name keeps two rows of maps on one page from sharing a group. */
 function fillSegments({ parts, key, ...view }, name, places) {
-  const segments = places.map((shown, place) => {
-    const label = element("label", "segment");
-    const input = document.createElement("input");
-    Object.assign(input, { type: "radio", name: `${key} ${name}`, value: place, checked: place === view[name] });
-    input.setAttribute("aria-label", `${name} ${shown + 1}`);
-    label.append(input, element("span", "", shown + 1));
-    return label;
-  });
+  const segments = places.map((shown, place) =>
+    segmentOf(shown + 1, { name: `${key} ${name}`, value: place, checked: place === view[name], ariaLabel: `${name} ${shown + 1}` }));
   parts[`${name}s`].replaceChildren(...segments);
   parts[`${name}s`].parentElement.hidden = places.length < 2;
 }

@@ -36,7 +36,7 @@ export async function pushCurve(network, { source, targetOut }, push, step, paus
     await pause();
   }
   const [[old, to], ...random] = curves.map((curve) => [0, 1].map((word) => curve.map((both) => both[word])));
-  return { strengths, length, old, new: to, random: random.map(([one]) => one), random_new: random.map(([, one]) => one) };
+  return { strengths, length, old, new: to, random_old: random.map(([one]) => one), random_new: random.map(([, one]) => one) };
 }
 
 /**

@@ -32,11 +32,11 @@ function describeEdit(one, record, tokenOf) {
   }
   for (const { kind, layer, head, query } of one.rows) return `row of ${nameOfToken(queriesOf(record, kind), query)} drawn by hand, ${nameOfHead(kind, layer, head)}`;
   for (const { kind, layer, head, value } of one.temperatures) return `${nameOfHead(kind, layer, head)} at temperature ${general(value)}`;
-  for (const copy of one.patches) return `state of ${nameOfState(copy, record)} copied from token ${copy.donorPosition + 1}`;
+  for (const copy of one.patches) return `${nameOfState(copy, record)} copied from token ${copy.donorPosition + 1}`;
   for (const { kind, layer, head, query, donorQuery } of one.headPatches) {
     return `output at ${nameOfToken(queriesOf(record, kind), query)} copied from token ${donorQuery + 1}, ${nameOfHead(kind, layer, head)}`;
   }
-  for (const push of one.pushes) return `state of ${nameOfState(push, record)} pushed ${nameOfDirection(push, tokenOf)}`;
+  for (const push of one.pushes) return `${nameOfState(push, record)} pushed ${nameOfDirection(push, tokenOf)}`;
   if (one.donor) return `copies come from a sentence of ${one.donor.source.length - 1} token${one.donor.source.length === 2 ? "" : "s"}`;
   for (const place of one.hiddenSource) return `${nameOfToken(numberedLabels(record.source, 1), place)} hidden`;
   const sides = { source: one.sourcePositions, target: one.targetPositions };
@@ -56,8 +56,8 @@ function describePositions({ scale, stretch, shift, order }, side) {
 }
 
 function nameOfState({ side, layer, position }, record) {
-  const words = side === "encoder" ? numberedLabels(record.source, 1) : numberedLabels(record.targetIn, 0);
-  return `${nameOfToken(words, position)}, ${side} ${layer ? `layer ${layer}` : "embeddings"},`;
+  const what = side === "encoder" ? "state of" : "state that writes";
+  return `${what} ${nameOfToken(queriesOf(record, side), position)}, ${side} ${layer ? `layer ${layer}` : "embeddings"},`;
 }
 
 function nameOfDirection({ strength, seed, old, new: to }, tokenOf) {

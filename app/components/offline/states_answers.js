@@ -29,7 +29,7 @@ async function readingsOf({ network, hasLens, pause }, record) {
   return read.get(record);
 }
 
-const tokensOf = (record, side) => (side === "encoder" ? record.source : record.targetIn);
+const tokensOf = (record, side) => (side === "encoder" ? record.source : record.targetOut);
 const statesOf = ({ network: { config } }, side) => 1 + (side === "encoder" ? config.num_encoder_layers : config.num_decoder_layers);
 
 /** Each state's best word with its probability, by layer and position; null without a lens. @param {Passes} passes */
@@ -55,7 +55,7 @@ export async function copyData(passes, question) {
   /** @type {Side} */
   const side = copied.startsWith("copy.decoder") ? "decoder" : "encoder";
   const sideOf = async (name, record) => ({
-    name, source: record.sourceText, translation: record.translation, tokens: tokensOf(record, side), first: side === "encoder" ? 1 : 0, words: await wordsOf(passes, record, side),
+    name, source: record.sourceText, translation: record.translation, tokens: tokensOf(record, side), words: await wordsOf(passes, record, side),
   });
   const data = {
     mode: "copy", key: "copied_states", about: `${donor.id} ${receiver.id} ${side}`, turn, way, side, layers: statesOf(passes, side),
@@ -85,7 +85,7 @@ function chosenCopy(passes, text, donor, receiver, side) {
 function firstCopy(passes, donor, receiver, side, pairs) {
   const step = firstDifference(donor, receiver), count = statesOf(passes, side);
   const layer = side === "encoder" ? count >> 1 : Math.max(0, count - 2);
-  const differs = ([a, b]) => (side === "decoder" ? a === step : donor.source[a].id !== receiver.source[b].id);
+  const differs = ([a, b]) => tokensOf(donor, side)[a].id !== tokensOf(receiver, side)[b].id;
   const copies = pairs.filter(differs).slice(0, MOST_COMPARED).map(([from, to]) => ({ layer, from, to }));
   if (copies.length < 2 || step === null) return copies[0] ?? null;
   const shares = copies.map((copy) => measureOf(passes, donor, receiver, editsOfCopy(passes, copy, donor, receiver, side)).share ?? 0);
@@ -253,11 +253,11 @@ async function curveOf({ network, pause }, record, push, step) {
 
 async function pushedBy(passes, record, rival, given) {
   const { tokenizer } = passes, step = idsOf(record.targetOut).indexOf(given.old);
-  const { length, random, random_new, ...lines } = await curveOf(passes, record, given, step);
-  const { strengths } = lines, distance = strengths.map((strength) => Math.abs(strength - given.strength));
-  const flip = strengths.findIndex((_, k) => lines.new[k] > lines.old[k]);
-  // Not chosen yet: just beyond where the words change places.
-  const place = given.strength ? placeOfLeast(distance) : Math.min(flip < 0 ? 8 : flip + 1, strengths.length - 1);
+  const { length, ...curve } = await curveOf(passes, record, given, step);
+  const { strengths } = curve, distance = strengths.map((strength) => Math.abs(strength - given.strength));
+  const flip = strengths.findIndex((_, k) => curve.new[k] > curve.old[k]);
+  // Not chosen yet: the first at which the words have changed places.
+  const place = given.strength ? placeOfLeast(distance) : flip < 0 ? 8 : Math.max(1, flip);
   const push = { ...given, strength: strengths[place] }, at = `${push.side}.${push.layer}.${push.position}`;
   const text = pushText(push), [after, aside] = [text, `pushrandom.${at}.0.${push.strength}`].map((one) => passes.translate(record.sourceText, fittingEdits(passes, one, record)));
   const named = (id) => labelOf(tokenizer.token(id));
@@ -267,7 +267,7 @@ async function pushedBy(passes, record, rival, given) {
     push: { ...push, old: { id: push.old, text: named(push.old) }, new: { id: push.new, text: named(push.new) }, length },
     olds: [...words].map(([id, word]) => ({ id, text: word })),
     news: suggested(passes, record, rival, step).map((token) => ({ text: labelOf(token) })),
-    curve: { ...lines, random, random_new },
+    curve,
     before: record.translation,
     after,
     random: aside,

@@ -16,6 +16,13 @@ export function buttonOf(className, words) {
   return button;
 }
 
+/* A native radio button as a segment of its group, which is one tab stop and has arrow keys. */
+export function segmentOf(text, radio) {
+  const label = element("label", "segment");
+  label.append(Object.assign(document.createElement("input"), { type: "radio", ...radio }), element("span", "", text));
+  return label;
+}
+
 /** Offer options, each a value and its text, in a select list. @param {[string | number, string][]} options */
 export function fillSelect(select, options) {
   select.replaceChildren(...options.map(([value, text]) => Object.assign(element("option", "", text), { value })));

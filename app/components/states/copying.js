@@ -1,8 +1,8 @@
 // Copy a state: two grids word × layer, a cell moved from one to the other, and the translation that results.
 
-import { alignWords } from "../shared/alignment.js";
+import { changedText, changesOf } from "../shared/changed_text.js";
 import { numbered, quoted, shortest } from "../shared/csv.js";
-import { bold, element } from "../shared/dom.js";
+import { bold, element, segmentOf } from "../shared/dom.js";
 import { between, fixed, signed } from "../shared/numbers.js";
 import { rampStep, signedStep } from "../shared/theme.js";
 import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
@@ -16,17 +16,13 @@ const SIDES = { encoder: "Encoder", decoder: "Decoder" };
 
 const ATTENTION_KINDS = { encoder: "encoder", decoder: "decoder self-", cross: "cross-" };
 
-/* A switch of radio buttons: one tab stop, and arrow keys of its own. */
-export function choiceOf(name, options, chosen, choose) {
+function choiceOf(name, options, chosen, choose) {
   const group = element("div", "segments");
   Object.assign(group, { role: "radiogroup", ariaLabel: name });
   for (const [value, text] of Object.entries(options)) {
-    const label = element("label", "segment");
-    const input = Object.assign(document.createElement("input"), { type: "radio", name, value, checked: value === chosen });
-    input.dataset.at = `${name} ${value}`;
-    input.addEventListener("change", () => choose(value));
-    label.append(input, element("span", "", text));
-    group.append(label);
+    const segment = segmentOf(text, { name, value, checked: value === chosen, onchange: () => choose(value) });
+    segment.querySelector("input").dataset.at = `${name} ${value}`;
+    group.append(segment);
   }
   return group;
 }
@@ -38,7 +34,7 @@ export const layerNames = (count) => Array.from({ length: count }, (_, layer) =>
 export function showCopying(view) {
   const { parts, data } = view;
   const { way, side } = data;
-  view.tokens = { donor: tokensOf(data.donor), receiver: tokensOf(data.receiver) };
+  view.tokens = { donor: displayTokens(data.donor.tokens, 1), receiver: displayTokens(data.receiver.tokens, 1) };
   const ask = (change) => view.ask({ way, side, copy: "", ...change });
   parts.choices.replaceChildren(
     choiceOf("Direction", WAYS, way, (value) => ask({ way: value })),
@@ -67,8 +63,6 @@ export function showCopying(view) {
   showPictures(view);
 }
 
-const tokensOf = ({ tokens, first }) => displayTokens(tokens, first);
-
 /** @param {StatesView} view @returns {StateGrid} */
 function gridOf(view, role) {
   const { data, tokens, theme } = view;
@@ -87,8 +81,8 @@ function gridOf(view, role) {
     return { text, looks, label: `${tokenName(token)}, ${row}${said}`, line, ...shade };
   }));
   const same = new Set(data.pairs.filter(([from, to]) => data.donor.tokens[from].id === data.receiver.tokens[to].id).map((pair) => pair[role === "donor" ? 0 : 1]));
-  // The decoder's tokens are paired up to the first one that differs.
-  const differs = (n) => !same.has(n) && (data.side === "encoder" || n <= data.pairs.length);
+  // The decoder's states are paired up to the one that writes the first other word.
+  const differs = (n) => !same.has(n) && (data.side === "encoder" || n < data.pairs.length);
   return {
     id: role,
     name: `${name}: states of the ${data.side}. ${role === "donor" ? "Enter picks one to copy." : "Enter puts the picked one here."}`,
@@ -148,49 +142,15 @@ function sayPicked(view) {
   }
   grids.receiver.dataset.open = picked ? String(picked.layer) : "";
   for (const cell of grids.receiver.querySelectorAll(".cell")) cell.classList.toggle("open", placeOf(cell)[0] === picked?.layer);
+  const columns = data.side === "decoder" ? " Each state writes the word at the head of its column." : "";
   const lens = data.donor.words ? "The words are the Jacobian lens\u2019s." : "This network has no lens to read its states.";
   status.textContent = picked
     ? `Picked ${tokenName(tokens.donor[picked.from])}, ${layerNames(data.layers)[picked.layer]}: choose its place in ${data.receiver.name}. Escape cancels.`
-    : `Drag a cell down, or press Enter on it and again where it goes. ${lens}`;
-}
-
-/* Words and, apart from them, the punctuation at their ends. */
-const wordsOf = (text) => text.match(/[.,;:!?\u2026]+(?=\s|$)|\S+?(?=[.,;:!?\u2026]*(?:\s|$))/gu) ?? [];
-
-const joined = (words) => words.join(" ").replace(/ (?=[.,;:!?\u2026])/gu, "");
-
-/** The runs of words that differ between two texts. @returns {{old: string, now: string}[]} */
-export function changesOf(before, after) {
-  const [first, second] = [before, after].map(wordsOf), aligned = alignWords(first, second);
-  const changes = aligned.before.length ? [{ old: [], now: [...aligned.before] }] : [];
-  let open = aligned.before.length > 0;
-  first.forEach((word, at) => {
-    const { words, isSame } = aligned.fates[at];
-    if (!isSame && !open) changes.push({ old: [], now: [] });
-    if (!isSame) {
-      changes.at(-1).old.push(word);
-      changes.at(-1).now.push(...words);
-    }
-    open = !isSame;
-    if (isSame && words.length > 1) {
-      changes.push({ old: [], now: words.slice(1) });
-      open = true;
-    }
-  });
-  return changes.map(({ old, now }) => ({ old: joined(old), now: joined(now) }));
-}
-
-/** A text with the words bold that another version of it lacks. */
-export function changedText(before, after) {
-  const line = element("bdi", "text");
-  const { fates, before: first } = alignWords(before.split(" "), after.split(" "));
-  for (const word of first) line.append(bold(word), " ");
-  for (const { words, isSame } of fates) words.forEach((word, place) => line.append(isSame && !place ? word : bold(word), " "));
-  return line;
+    : `Drag a cell down, or press Enter on it and again where it goes.${columns} ${lens}`;
 }
 
 /** The parts of "<b>dog</b> becomes <b>boy</b>" for each change, and what is left. */
-export function saidChanges(before, after) {
+function saidChanges(before, after) {
   const changes = changesOf(before, after);
   if (!changes.length) return ["the translation stays the same."];
   const shown = changes.slice(0, 2).flatMap(({ old, now }, place) => [
@@ -202,10 +162,10 @@ export function saidChanges(before, after) {
 }
 
 function sentenceOf({ data, tokens }) {
-  const { copy, donor, receiver, after_text: after } = data;
+  const { copy, side, donor, receiver, after_text: after } = data;
   if (!copy || after === null) return [data.problem || `Copy a state of ${donor.name} into ${receiver.name}.`];
   const what = copy.head === undefined
-    ? ["one state of ", element("i", "", tokenName(tokens.donor[copy.from]))]
+    ? [`one state ${side === "encoder" ? "of" : "that writes"} `, element("i", "", tokenName(tokens.donor[copy.from]))]
     : [`the output of ${ATTENTION_KINDS[copy.kind]}attention head ${copy.layer + 1}.${copy.head + 1}`];
   return ["Copy ", ...what, ` from ${donor.name} into ${receiver.name}: `, ...saidChanges(receiver.translation, after)];
 }
@@ -224,9 +184,10 @@ function resultOf({ data }) {
   return box;
 }
 
-const LEAST_APART = 2; // nats, below which a share depends on little
+const LEAST_APART = 2; // nats
 
-function meterOf({ measure: { share, own, other, before, now, goal }, donor: { name: A }, receiver: { name: B } }) {
+function meterOf(data) {
+  const { measure: { share, own, other, before, now, goal }, donor: { name: A }, receiver: { name: B } } = data;
   const box = element("div", "measure");
   const row = element("div", "meter-row");
   if (share === null) row.append(element("span", "", "not defined"));
@@ -237,18 +198,21 @@ function meterOf({ measure: { share, own, other, before, now, goal }, donor: { n
     meter.append(filled);
     row.append(meter, element("b", "numbers", fixed(share, 2)));
   }
-  const nats = (value) => signed(value, 2);
+  const nats = (value) => signed(value, 2), known = certainCopy(data);
+  const certain = isAt(data.copy, known?.layer, "to", known?.to) && data.copy.from === known.from ? ` 1 by construction: ${known.why}.` : "";
   const note = element("p", "note numbers");
   note.append("Logit of ", element("i", "", other), " minus that of ", element("i", "", own), `, where the translations first differ: ${B} ${nats(before)}, with the copy ${nats(now)}, ${A} ${nats(goal)} nats.`);
   box.append(row, note);
   if (share === null) note.append(` ${A} and ${B} are less than 0.5 nats apart.`);
-  else box.append(element("p", "note numbers", `(copy \u2212 ${B}) / (${A} \u2212 ${B}) = ${nats(now - before)} / ${nats(goal - before)}.${beyond(share, A)}${doubt(goal - before, A, B)}`));
+  else box.append(element("p", "note numbers", `(copy \u2212 ${B}) / (${A} \u2212 ${B}) = ${nats(now - before)} / ${nats(goal - before)}.${certain}${beyond(share, A)}${doubt(data)}`));
   return box;
 }
 
 const beyond = (share, A) => (share > 1.005 ? ` Above 1: it overshoots ${A}.` : share < -0.005 ? ` Below 0: it moves away from ${A}.` : "");
 
-const doubt = (apart, A, B) => (Math.abs(apart) < LEAST_APART ? ` ${A} and ${B} are less than ${LEAST_APART} nats apart: the share is uncertain.` : "");
+/* Shares of a small difference depend on little. */
+const doubt = ({ measure, donor, receiver }) =>
+  measure && Math.abs(measure.goal - measure.before) < LEAST_APART ? ` ${donor.name} and ${receiver.name} are less than ${LEAST_APART} nats apart: shares are uncertain.` : "";
 
 /** Both pictures, once their numbers have come: each cell's share, and each head's. @param {StatesView} view */
 export function showPictures(view) {
@@ -257,7 +221,7 @@ export function showPictures(view) {
   const waiting = element("p", "note", known ? known.problem : "Patching every cell and every head\u2026");
   if (!known || known.problem) return void parts.more.replaceChildren(waiting);
   const layers = layerNames(data.layers);
-  const made = [...cellPicture(view, known.cells, layers), element("p", "note", cellsInWords(view, known.cells, layers))];
+  const made = [...cellPicture(view, known.cells, layers), element("p", "note", cellsInWords(view, known.cells, layers) + doubt(data))];
   for (const [kind, shares] of Object.entries(known.heads)) made.push(...headPicture(view, kind, shares));
   parts.more.replaceChildren(...made);
   parts.more.querySelectorAll(".goal").forEach(bringIntoView);
@@ -270,8 +234,10 @@ function titled(view, name, title, headings, grid) {
   return [head, stateGrid(grid)];
 }
 
+const LEAST_SHARE = 0.005; // smaller ones are shown as 0
+
 const shareCell = ({ theme }, given, label, looks) => {
-  const share = Math.abs(given) < 0.005 ? 0 : given; // shown as 0
+  const share = Math.abs(given) < LEAST_SHARE ? 0 : given;
   const table = share < 0 ? theme.signed : theme.ramp;
   const step = share < 0 ? signedStep(share) : rampStep(share);
   const text = fixed(share, 2).replace(/^(.?)0\./, "$1.").replace(/\.00$/, "").replace(/^\u2212?$/, "0");
@@ -295,14 +261,28 @@ function cellPicture(view, shares, layers) {
   });
 }
 
+/*
+ * The cell whose copy is the whole difference by construction, and why; null if there is none. The decoder's last state becomes
+ * the word, and a source's only other embedding makes it the other source.
+ */
+function certainCopy({ side, layers, pairs, donor, receiver }) {
+  const other = pairs.filter(([from, to]) => donor.tokens[from].id !== receiver.tokens[to].id), [[from, to] = []] = other;
+  if (side === "decoder") return { layer: layers - 1, from, to, why: "only the last state becomes the word" };
+  return other.length === 1 && donor.tokens.length === receiver.tokens.length ? { layer: 0, from, to, why: "no other token differs" } : null;
+}
+
 /* Which columns carry at least half of the difference in some layer; computed, as networks differ. */
 function cellsInWords({ tokens, data }, shares, layers) {
-  const most = shares[0].map((_, to) => Math.max(...shares.map((row) => row[to] ?? 0)));
-  const carrying = tokens.receiver.filter((_, to) => most[to] >= 0.5);
+  const certain = certainCopy(data), verb = verbOf(data), { receiver } = tokens;
+  const first = certain ? `By construction, ${tokenName(receiver[certain.to])} (${layers[certain.layer]}) ${verb} 1: ${certain.why}. ` : "";
+  const open = shares.map((row, layer) => row.map((share, to) => (isAt(certain, layer, "to", to) ? 0 : share ?? 0)));
+  const most = open[0].map((_, to) => Math.max(...open.map((row) => row[to])));
+  const carrying = receiver.filter((_, to) => most[to] >= 0.5);
   const rest = Math.max(0, ...most.filter((share) => share < 0.5));
-  if (!carrying.length) return `No single cell ${verbOf(data)} half of it; the best ${verbOf(data)} ${fixed(rest, 2)}.`;
-  const every = carrying.length === 1 && shares.every((row) => (row[tokens.receiver.indexOf(carrying[0])] ?? 0) >= 0.5);
-  return `${carrying.map(tokenName).join(", ")} ${carrying.length > 1 ? "carry" : "carries"} it${every ? ` in ${layers.length > 1 ? "every layer" : layers[0]}` : ""}. All other cells: at most ${fixed(rest, 2)}.`;
+  if (!carrying.length) return `${first}No ${certain ? "other" : "single"} cell ${verb} ${rest < LEAST_SHARE ? "anything measurable" : `half of it; the best ${verb} ${fixed(rest, 2)}`}.`;
+  const every = carrying.length === 1 && shares.every((row) => (row[receiver.indexOf(carrying[0])] ?? 0) >= 0.5);
+  const others = rest < LEAST_SHARE ? "nothing measurable" : `at most ${fixed(rest, 2)}`;
+  return `${first}${carrying.map(tokenName).join(", ")} ${carrying.length > 1 ? "carry" : "carries"} it${every ? ` in ${layers.length > 1 ? "every layer" : layers[0]}` : ""}. All other columns: ${others}.`;
 }
 
 const verbOf = ({ way }) => (way === "restore" ? "restores" : "takes away");
@@ -321,5 +301,5 @@ function headPicture(view, kind, shares) {
     press: (layer, head) => view.ask({ way: data.way, side: data.side, copy: `copyhead.${kind}.${layer}.${head}` }),
   });
   grid.classList.add("heads");
-  return [heading, grid, element("p", "note", `The best, ${best.name}, ${verbOf(data)} ${fixed(best.share, 2)}.`)];
+  return [heading, grid, element("p", "note", best.share < LEAST_SHARE ? `No head ${verbOf(data)} anything measurable.` : `The best, ${best.name}, ${verbOf(data)} ${fixed(best.share, 2)}.`)];
 }

@@ -33,6 +33,7 @@ export function showStates(view, data, ask) {
   if (!isNewTheme && JSON.stringify(view.data) === JSON.stringify(data)) return;
   view.data = data;
   Object.assign(view.root.dataset, { mode: data.mode, busy: "false" });
+  view.root.classList.toggle("refused", data.mode === "push" && data.typed !== null); // what is shown is the push before
   keepingFocus(view, () => (data.mode === "copy" ? showCopying : showPushing)(view));
 }
 

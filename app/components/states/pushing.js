@@ -1,11 +1,12 @@
 // Push a state: away from one word of the translation and towards another, by a strength, and in random directions beside it.
 
+import { changedText } from "../shared/changed_text.js";
 import { quoted, shortest } from "../shared/csv.js";
 import { buttonOf, bold, element, fillSelect } from "../shared/dom.js";
 import { percent, fixed } from "../shared/numbers.js";
 import { cutLabel, drawDot, drawLevel, drawNote, drawPath, drawText, fontOf, prepareCanvas, roundTicks, sizeCanvas } from "../shared/plot.js";
 import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
-import { changedText, layerNames } from "./copying.js";
+import { layerNames } from "./copying.js";
 import { saveMenu } from "./saving.js";
 
 /** @param {StatesView} view */
@@ -87,16 +88,17 @@ function controlsOf(view, ask) {
 
 const strengthInWords = ({ curve, push }, at) => `${fixed(curve.strengths[at], 0)}: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}`;
 
+/* The translation up to the word is the one without a push, at every strength. */
+const titleOf = ({ old, new: to }) => `Probability of ${old.text} and ${to.text} after the unpushed beginning`;
+
 const PLOT = { left: 44, top: 12, foot: 42, height: 270 };
 
 const LABEL = 15; // px, the height of a line's name
 
 function curveOf(view) {
-  const canvas = element("canvas", "curve");
-  canvas.role = "img";
-  view.canvas = canvas;
+  view.canvas = Object.assign(element("canvas", "curve"), { role: "img" });
   const box = element("div", "curve-box");
-  box.append(canvas);
+  box.append(view.canvas);
   return box;
 }
 
@@ -108,10 +110,10 @@ function footOf(view) {
     const width = view.canvas.clientWidth;
     return { width, height: PLOT.height, draw: (context) => paintCurve(context, view, width) };
   };
-  const random = curve.random.flatMap((_, seed) => [push.old, push.new].map(({ text }) => quoted(`${text}, random ${seed + 1}`)));
+  const random = curve.random_old.flatMap((_, seed) => [push.old, push.new].map(({ text }) => quoted(`${text}, random ${seed + 1}`)));
   const headings = ["strength", quoted(push.old.text), quoted(push.new.text), ...random];
-  const numbersAt = (_, at) => [curve.strengths, curve.old, curve.new, ...curve.random.flatMap((line, seed) => [line, curve.random_new[seed]])].map((line) => shortest(line[at]));
-  const title = `Probability of ${push.old.text} and ${push.new.text} by strength`;
+  const numbersAt = (_, at) => [curve.strengths, curve.old, curve.new, ...curve.random_old.flatMap((line, seed) => [line, curve.random_new[seed]])].map((line) => shortest(line[at]));
+  const title = `${titleOf(push)} by strength`;
   foot.append(saveMenu(view, "push", title, drawn, () => [headings, ...curve.strengths.map(numbersAt)]));
   return foot;
 }
@@ -123,7 +125,7 @@ export function drawCurve(view) {
   const width = Math.max(260, canvas.parentElement.clientWidth);
   sizeCanvas(canvas, width, PLOT.height);
   paintCurve(prepareCanvas(canvas, width, PLOT.height), view, width);
-  canvas.setAttribute("aria-label", `Probability of ${push.old.text} and ${push.new.text} by strength. At ${strengthInWords(data, view.strength)}.`);
+  canvas.setAttribute("aria-label", `${titleOf(push)} by strength. At ${strengthInWords(data, view.strength)}.`);
 }
 
 /** @param {Drawing} context @param {StatesView} view */
@@ -133,13 +135,13 @@ function paintCurve(context, { theme, data, strength: chosen }, width) {
   const last = curve.strengths.at(-1);
   const middle = (lines) => lines.map((line) => line.at(-1)).toSorted((a, b) => a - b)[lines.length >> 1];
   const ends = [
-    [middle(curve.random), `${push.old.text}, random`, "ink2", 400], [middle(curve.random_new), `${push.new.text}, random`, "wrong", 400],
+    [middle(curve.random_old), `${push.old.text}, random`, "ink2", 400], [middle(curve.random_new), `${push.new.text}, random`, "wrong", 400],
     [curve.old.at(-1), push.old.text, "ink", 650], [curve.new.at(-1), push.new.text, "wrong", 650],
   ];
   context.font = fontOf(theme, 13, 650);
   const room = Math.min(0.4 * width, Math.max(...ends.map(([, text]) => context.measureText(text).width)) + 2);
   const [across, down] = [width - left - room - 8, height - top - foot];
-  const highest = topOf(Math.max(...curve.old, ...curve.new, ...curve.random.flat(), ...curve.random_new.flat(), 0.01));
+  const highest = topOf(Math.max(...curve.old, ...curve.new, ...curve.random_old.flat(), ...curve.random_new.flat(), 0.01));
   const x = (strength) => left + (strength / last) * across;
   const y = (share) => top + (1 - share / highest) * down;
   for (const share of roundTicks(0, highest)) drawLevel(context, theme, percent(share), y(share), left, across, 8);
@@ -147,7 +149,7 @@ function paintCurve(context, { theme, data, strength: chosen }, width) {
   drawNote(context, theme, `strength of the push; length of the state itself: ${fixed(push.length, 0)}`, left, height - 10);
   const line = (values) => values.map((share, at) => [x(curve.strengths[at]), y(share)]);
   context.globalAlpha = 0.3;
-  drawPath(context, theme.ink3, 1, ...curve.random.map(line));
+  drawPath(context, theme.ink3, 1, ...curve.random_old.map(line));
   drawPath(context, theme.wrong, 1, ...curve.random_new.map(line));
   context.globalAlpha = 1;
   drawPath(context, theme.ink3, 1, [[x(curve.strengths[chosen]), top], [x(curve.strengths[chosen]), top + down]]);
@@ -177,20 +179,20 @@ function translationsOf(data) {
     box.append(element("span", "row-name", name), text);
     return box;
   };
-  const flips = curve.random.filter((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share)).length;
+  const flips = curve.random_old.filter((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share)).length;
   const most = Math.max(...curve.random_new.map((line) => line[at]));
   return [
     part("not pushed", element("bdi", "text before", before)),
-    part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}, other words ${percent(Math.max(0, 1 - curve.old[at] - curve.new[at]))}`, changedText(before, after)),
-    part("a random direction, same length", changedText(before, random)),
-    element("p", "note", `Direction: Jacobian lens. Pale: ${curve.random.length} random directions of the same length. At strength ${fixed(push.strength, 0)}, ${push.new.text} has at most ${percent(most)} with them; ${flips ? `at some strength, ${flips} of ${curve.random.length} ${flips > 1 ? "make" : "makes"} it` : `at no strength does any of ${curve.random.length} make it`} more probable than ${push.old.text}.`),
+    part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}, other words ${percent(Math.max(0, 1 - curve.old[at] - curve.new[at]))} after the unpushed beginning`, changedText(before, after)),
+    part("a random direction, same length", random === after ? element("span", "text", `The same ${after === before ? "as not pushed" : "sentence as pushed"}.`) : changedText(before, random)),
+    element("p", "note", `Direction: Jacobian lens. Pale: ${curve.random_old.length} random directions of the same length. At strength ${fixed(push.strength, 0)}, ${push.new.text} has at most ${percent(most)} with them; ${flips ? `at some strength, ${flips} of ${curve.random_old.length} ${flips > 1 ? "make" : "makes"} it` : `at no strength does any of ${curve.random_old.length} make it`} more probable than ${push.old.text}.`),
   ];
 }
 
-/* The first strength at which the new word is more probable than the old one. */
+/* The steps between which the new word becomes more probable than the old one, for the first time. */
 function saidPush({ push, problem, curve, typed }, tokens) {
   if (problem && (!push || typed !== null)) return [problem];
-  const flip = curve.strengths.find((_, at) => curve.new[at] > curve.old[at]);
+  const flip = curve.strengths.findIndex((_, at) => curve.new[at] > curve.old[at]);
   const state = ["Push one state of ", element("i", "", tokenName(tokens[push.position])), " away from ", bold(push.old.text), ", towards ", bold(push.new.text), ": "];
-  return [...state, ...(flip === undefined ? ["at no strength shown is it"] : flip === 0 ? ["even without a push it is"] : [`near strength ${fixed(flip, 0)} it becomes`]), " more probable than ", bold(push.old.text), "."];
+  return [...state, ...(flip < 0 ? ["at no strength shown is it"] : flip === 0 ? ["even without a push it is"] : [`between strengths ${curve.strengths.slice(flip - 1, flip + 1).map((strength) => fixed(strength, 0)).join(" and ")} it becomes`]), " more probable than ", bold(push.old.text), "."];
 }

@@ -22,13 +22,13 @@ from app.views.states.readings import (
     first_difference,
     pairs,
     show_link,
-    side_of,
+    side_data,
     tokens_of,
     words,
 )
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.kinds import KINDS, SIDES, Side
+from core.kinds import KINDS, Side, side_of
 from core.record.edits import Donor, Edits, HeadPatch, Patch
 from core.record.record import TranslationRecord
 
@@ -36,8 +36,10 @@ KEY = "copied_states"
 WAYS = ("restore", "damage")
 _MOST_COMPARED = 4
 """Pairs of tokens that differ: the copy that the page opens with is the best of the first ones."""
-_COPY = re.compile(rf"copy\.({'|'.join(SIDES)})\.(\d{{1,4}})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
-_HEAD = re.compile(rf"copyhead\.({'|'.join(KINDS)})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
+_COPY = re.compile(
+    rf"(?P<word>copy|copyhead)\.(?P<kind>{'|'.join(KINDS)})\.(?P<places>\d{{1,4}}(\.\d{{1,4}})+)",
+    re.ASCII,
+)
 
 
 @waiting.fragment
@@ -60,16 +62,14 @@ def show_copying(
         "way": way,
         "side": side,
         "layers": count_states(card, side),
-        "donor": {"name": from_name},
-        "receiver": {"name": to_name},
+        "donor": {"name": from_name, **side_data(card, donor, side)},
+        "receiver": {"name": to_name, **side_data(card, receiver, side)},
         "copy": None,
         "after": None,
         "after_text": None,
         "measure": None,
         "problem": "",
     }
-    for name, record in (("donor", donor), ("receiver", receiver)):
-        data[name] |= side_of(card, record, side)
     try:
         data["pairs"] = [(a, b) for b, a in pairs(receiver, donor, side)]
     except ValueError as error:  # one line
@@ -110,17 +110,13 @@ def _opening(
 
     Of the first pairs that differ, it is the one whose state has the largest share in its layer.
     """
-    t = first_difference(donor, receiver)
-    different = [
-        (a, b)
-        for a, b in together
-        if (a == t if side == "decoder" else donor.source[a].id != receiver.source[b].id)
-    ][:_MOST_COMPARED]
+    of_donor, own = (tokens_of(record, side) for record in (donor, receiver))
+    different = [(a, b) for a, b in together if of_donor[a].id != own[b].id][:_MOST_COMPARED]
     if not different:
         return None
     count = count_states(card, side)  # the decoder's last state is what is written
     layer = count // 2 if side == "encoder" else max(0, count - 2)
-    if len(different) > 1 and t is not None:
+    if len(different) > 1 and first_difference(donor, receiver) is not None:
         shares = getattr(patched(), side)[layer]  # if all are NaN, the first pair stays first
         different.sort(key=lambda pair: -shares[pair[1]])
     return {"layer": layer, "from": different[0][0], "to": different[0][1]}
@@ -156,22 +152,19 @@ def _read(
     card: Card, text: str, donor: TranslationRecord, receiver: TranslationRecord, side: Side
 ) -> dict[str, Any] | None:
     """Return the copy that a text describes, or None if there is none in these passes."""
-    if found := _HEAD.fullmatch(text):
-        kind = next(kind for kind in KINDS if kind == found[1])
-        layer, head = map(int, found.groups()[1:])
-        layers, heads = donor.maps(kind).shape[:2]
-        return (
-            {"kind": kind, "layer": layer, "head": head}
-            if layer < layers and head < heads
-            else None
-        )
     if not (found := _COPY.fullmatch(text)):
         return None
-    layer, to, at = map(int, found.groups()[1:])
-    lengths = (len(tokens_of(record, side)) for record in (receiver, donor))
-    sizes = (count_states(card, side), *lengths)
-    known = all(place < size for place, size in zip((layer, to, at), sizes, strict=True))
-    return {"layer": layer, "from": at, "to": to} if known else None
+    kind: Any = found["kind"]
+    if found["word"] == "copyhead":
+        copy, names, sizes = {"kind": kind}, ("layer", "head"), donor.maps(kind).shape[:2]
+    elif kind == side:
+        lengths = (len(tokens_of(record, side)) for record in (receiver, donor))
+        copy, names, sizes = {}, ("layer", "to", "from"), (count_states(card, side), *lengths)
+    else:
+        return None
+    places = [int(place) for place in found["places"].split(".")]
+    known = len(places) == len(sizes) and all(map(int.__lt__, places, sizes))
+    return copy | dict(zip(names, places, strict=True)) if known else None
 
 
 def _edits(
@@ -182,7 +175,7 @@ def _edits(
     if "head" not in copy:
         return Edits(donor=given, patches=(Patch(side, copy["layer"], copy["to"], copy["from"]),))
     head = copy["kind"], copy["layer"], copy["head"]
-    at = pairs(receiver, donor, "encoder" if copy["kind"] == "encoder" else "decoder")
+    at = pairs(receiver, donor, side_of(copy["kind"]))
     return Edits(donor=given, head_patches=tuple(HeadPatch(*head, *pair) for pair in at))
 
 

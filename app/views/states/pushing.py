@@ -22,6 +22,7 @@ from core.record.edits import Edits, Push, RandomPush
 from core.record.record import RecordToken, TranslationRecord
 
 KEY = "pushed_state"
+_LINES = ("strengths", "old", "new", "random_old", "random_new")
 
 
 @waiting.fragment
@@ -204,9 +205,9 @@ def _pushed(
     step = results.token_ids(record.target_out).index(push.old)
     curve = results.run_experiment(card, core.push_curve, record, replace(push, strength=1), step)
     place = int(np.abs(curve.strengths - push.strength).argmin())
-    if push.strength == 0:  # not chosen yet: just beyond where the words change places
+    if push.strength == 0:  # not chosen yet: the first at which the words have changed places
         flips = np.flatnonzero(curve.new > curve.old)
-        place = min(int(flips[0]) + 1 if len(flips) else 8, len(curve.strengths) - 1)
+        place = max(1, int(flips[0])) if len(flips) else 8
     push = replace(push, strength=float(curve.strengths[place]))
     at = push.side, push.layer, push.position
     after, random = (
@@ -227,13 +228,7 @@ def _pushed(
         },
         "olds": [{"id": id, "text": text} for id, text in words.items()],
         "news": [{"text": label(token)} for token in _suggested(card, record, other, step)],
-        "curve": {
-            "strengths": curve.strengths.tolist(),
-            "old": curve.old.tolist(),
-            "new": curve.new.tolist(),
-            "random": curve.random_old.tolist(),
-            "random_new": curve.random_new.tolist(),
-        },
+        "curve": {name: getattr(curve, name).tolist() for name in _LINES},
         "before": record.translation,
         "after": after.translation,
         "random": random.translation,

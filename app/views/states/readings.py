@@ -25,17 +25,16 @@ def count_states(card: Card, side: Side) -> int:
 
 
 def tokens_of(record: TranslationRecord, side: Side) -> tuple[RecordToken, ...]:
-    """Return the tokens that have states: those of the source, or those fed to the decoder."""
-    return record.source if side == "encoder" else record.target_in
+    """Return a token per state: those of the source, or those that the decoder's states write."""
+    return record.source if side == "encoder" else record.target_out
 
 
-def side_of(card: Card, record: TranslationRecord, side: Side) -> dict[str, Any]:
-    """Return a side's tokens, the first one's number, the words of its states, and both texts."""
+def side_data(card: Card, record: TranslationRecord, side: Side) -> dict[str, Any]:
+    """Return a side's tokens, the words of its states, and both texts."""
     return {
         "source": record.source_text,
         "translation": record.translation,
         "tokens": [sent(token) for token in tokens_of(record, side)],
-        "first": int(side == "encoder"),
         "words": words(card, record, side),
     }
 
