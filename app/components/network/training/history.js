@@ -1,6 +1,6 @@
 // Points of a run: what was measured there, the weights, and the maps of one example, as in core/small/history.py.
 
-import { BOS } from "../subwords.js";
+import { BOS, UNK } from "../subwords.js";
 import { MAX_LENGTH, padded } from "./examples.js";
 
 const MOST_POINTS = 40; // when there are more, every other one is forgotten, and further ones come half as often
@@ -76,7 +76,8 @@ export class History {
 
   /** The tokens along the axes of the maps. */
   tokens() {
-    const { run: { examples: { tokenizer } }, ids: [source, target] } = this, tokensOf = (ids) => ids.map((id) => tokenizer.token(id));
+    const { run: { examples: { tokenizer } }, ids: [source, target] } = this;
+    const tokensOf = (ids) => ids.map((id) => ({ ...tokenizer.token(id), unknown: id === UNK }));
     return { source: tokensOf(source), target_in: tokensOf([BOS, ...target.slice(0, -1)]), target_out: tokensOf(target) };
   }
 }
