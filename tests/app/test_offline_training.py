@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 from playwright.sync_api import Browser, Page
 
@@ -27,6 +28,7 @@ from core.data.batches import Batch, collate
 from core.data.tasks import TASKS, Example, pasted
 from core.experiments.bugs import BUGS
 from core.kinds import KINDS
+from core.record.attention_snapshots import FILE, AttentionSnapshots
 from core.small.checkpoint import save
 from core.small.examples import Examples
 from core.small.history import History
@@ -423,11 +425,31 @@ def test_a_link_sets_the_network_as_in_the_app(computing_page):
     assert {name: str(value) for name, value in link.items() if value is not None} == wanted
 
 
-@pytest.mark.parametrize("pasted_pairs", [False, True])
-def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_pairs):
+def test_bleu_is_that_of_sacrebleu(page):
+    rng = random.Random(4)
+    words = "der die das 1999-03-03 1,5 3.14 a.b x, &quot;ja&quot; R&amp;B (so) 7- - … ü".split()
+    scores = []
+    for kept in (0.0, 0.3, 0.6, 0.9, 1.0):
+        right = [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(30)]
+        written = [
+            " ".join(word if rng.random() < kept else rng.choice(words) for word in line.split())
+            for line in right
+        ]
+        for cut in (99, 7, 1):  # characters
+            shown = [line[:cut] for line in written]
+            scores.append(sacrebleu.corpus_bleu(shown, [right]).score)
+            found = page.evaluate("(ask) => bleuOf(...ask)", [shown, right])
+            assert found == pytest.approx(scores[-1], abs=1e-9)
+    assert scores[-3] > 99 > scores[3] > 1 and 0 in scores
+
+
+@pytest.mark.parametrize(
+    ("pasted_pairs", "bug"), [(False, None), (True, None), (True, "no_causal_mask")]
+)
+def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_pairs, bug):
     pairs = sentences(24)
     own = Examples("pasted", pairs) if pasted_pairs else examples("numbers")
-    config = {"d_model": 16, "layers": 1, "heads": 2, "seed": 2, "positions": "learned"}
+    config = {"d_model": 16, "layers": 1, "heads": 2, "seed": 2, "positions": "learned", "bug": bug}
     start = {"ask": "start", "turn": 1, "task": own.task, "configs": [config], "names": []}
     start |= {"about": {}, "sides": own.sides, "pasted": as_lines(pairs)}
     start["tokenizer"] = None if pasted_pairs else tokenizer_of_page(own.tokenizer.to_json())
@@ -454,6 +476,7 @@ def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_p
         mine.card.metrics["curve"], theirs.card.metrics["curve"], strict=True
     ):
         assert point == pytest.approx(expected, abs=1e-6)
+    alike(mine.card.metrics["final"], theirs.card.metrics["final"], "final")
     texts = [one.source for one in own.held.examples[:5]]
     ids = [
         [
@@ -463,6 +486,16 @@ def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_p
         for name in (own.task, "own")
     ]
     assert ids[0] == ids[1]
+    snapshots = AttentionSnapshots.of_network(mine.card.folder, mine.card.model)
+    assert (snapshots is None) == (bug is not None) == (not (tmp_path / "own" / FILE).exists())
+    if bug:
+        return
+    with np.load(tmp_path / own.task / FILE) as found, np.load(tmp_path / "own" / FILE) as expected:
+        assert {*found} == {*expected}
+        words = [json.loads(bytes(one["words"])) for one in (found, expected)]
+        assert words[0] == words[1]
+        for name in {*expected} - {"words"}:
+            np.testing.assert_allclose(found[name], expected[name], atol=5e-4, err_msg=name)
 
 
 def histories_of(own: Examples, configs: list[dict[str, Any]], steps: int) -> list[History]:

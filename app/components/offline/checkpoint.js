@@ -1,11 +1,13 @@
 // A trained network as a checkpoint: the ZIP file that the app saves and opens, see core/small/checkpoint.py and core/checkpoint/folder.py.
 
+import { snapshotArrays } from "../network/training/snapshots.js";
 import { CONFIG_KEYS } from "../network/weights.js";
 import { bytesOf, halfOf } from "../shared/packing.js";
-import { FileError, sha256, unzipped, zipOf } from "./npz.js";
+import { FileError, npzOfArrays, sha256, unzipped, zipOf } from "./npz.js";
 
 const RECIPE = "small";
 const LARGEST = 8 << 20; // bytes of a file that is loaded, and of what it unpacks to
+const MOST_SNAPSHOTS = 3 << 20; // bytes of the snapshots' file
 const [WEIGHTS_FILE, TOKENIZER_FILE] = ["model.safetensors", "tokenizer.json"];
 const TYPES = { F16: ["f16", Uint16Array], F32: ["f32", Float32Array] };
 
@@ -19,8 +21,8 @@ const jsonBytes = (value) => encoded(JSON.stringify(value));
  * @param {import("../network/training/history.js").History} past
  * @param {{sides: string[], seconds: number, steps: number}} about  languages, seconds of training, and the steps of a full one
  */
-export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
-  const { examples: { task, tokenizer }, config, stepNumber, losses } = run, { config: model, tensors } = run.stored();
+export async function checkpointOf(past, { sides, seconds, steps }) {
+  const { run, points } = past, { examples: { task, tokenizer, heldOut }, config, stepNumber, losses } = run, { config: model, tensors } = run.stored();
   /** @type {[string, Uint8Array<ArrayBuffer>][]} */
   const files = [[WEIGHTS_FILE, safetensorsOf(tensors)], [TOKENIZER_FILE, jsonBytes(jsonOfTokenizer(tokenizer))]];
   const listed = files.map(async ([name, bytes]) => [name, { bytes: bytes.length, sha256: await sha256(bytes) }]);
@@ -38,8 +40,17 @@ export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
     const own = at ? losses.slice(points[at - 1].measured.step, step) : [loss];
     return { step, train_loss: mean(own), val_loss: loss, exact };
   });
-  files.push(["metrics.json", jsonBytes({ curve })], ["config.json", jsonBytes({ ...values, sha256: await sha256(encoded(canonical(values))) })]);
+  const bleu = config.bug ? [run.bleu()] : past.replay(() => run.bleu());
+  const final = { [`${task}, ${heldOut.length} held-out examples`]: { sacrebleu: bleu.at(-1), exact: curve.at(-1).exact, beam: 1 } };
+  if (!config.bug) files.push(["history.npz", snapshotsFile(past, bleu)]);
+  files.push(["metrics.json", jsonBytes({ curve, final })], ["config.json", jsonBytes({ ...values, sha256: await sha256(encoded(canonical(values))) })]);
   return zipOf(files.map(([name, bytes]) => /** @type {[string, Uint8Array]} */ ([`${task}/${name}`, bytes])));
+}
+
+/* With fewer points if the file were too large. */
+function snapshotsFile(past, bleu, every = 1) {
+  const file = npzOfArrays(snapshotArrays(past, bleu, every));
+  return file.length > MOST_SNAPSHOTS ? snapshotsFile(past, bleu, 2 * every) : file;
 }
 
 /* JSON as Python writes it with sorted keys and without spaces: a number below 0.0001 has an exponent of two digits. */

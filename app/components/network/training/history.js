@@ -49,15 +49,20 @@ export class History {
   watch(source) {
     const { run, points } = this, example = run.examples.heldOut.find((one) => one.source === source) ?? { source, target: "" };
     const [own, right] = run.examples.encode(example), target = example.target ? right : run.write(padded([own]), MAX_LENGTH)[0];
-    const now = Object.values(run.network.parameters).map(({ values }) => Float64Array.from(values));
+    const maps = this.replay(() => run.maps(own, target));
+    points.forEach((point, at) => (point.maps = maps[at]));
+    this.example = example;
+    this.ids = /** @type {[number[], number[]]} */ ([own, target]);
+  }
+
+  /** Call a function with the weights of each point in turn. @template T @param {() => T} use */
+  replay(use) {
+    const now = Object.values(this.run.network.parameters).map(({ values }) => Float64Array.from(values));
     try {
-      const maps = points.map(({ weights }) => {
+      return this.points.map(({ weights }) => {
         this.setWeights(weights);
-        return run.maps(own, target);
+        return use();
       });
-      points.forEach((point, at) => (point.maps = maps[at]));
-      this.example = example;
-      this.ids = /** @type {[number[], number[]]} */ ([own, target]);
     } finally {
       this.setWeights(now);
     }

@@ -4,6 +4,7 @@
 
 import { makeHeap } from "../product.js";
 import { BOS, EOS } from "../subwords.js";
+import { bleuOf } from "./bleu.js";
 import { collate, MAX_LENGTH, PAD, padded } from "./examples.js";
 import { TrainedTransformer } from "./network.js";
 import { Random } from "./tasks.js";
@@ -108,8 +109,20 @@ export class SmallRun {
   }
 
   exactness() {
-    const { source, targetOut } = this.examples.held, written = this.write(source, targetOut.length + MORE_TOKENS), right = rowsOfIds(targetOut);
+    const [written, right] = this.answers();
     return written.filter((row, n) => row.join() === right[n].join()).length / written.length;
+  }
+
+  /** The BLEU of the answers to the held-out examples. */
+  bleu() {
+    const [written, right] = this.answers().map((rows) => rows.map((ids) => this.examples.tokenizer.decode(ids)));
+    return bleuOf(written, right);
+  }
+
+  /* What the network writes for the held-out examples, and the right answers. */
+  answers() {
+    const { source, targetOut } = this.examples.held;
+    return [this.write(source, targetOut.length + MORE_TOKENS), rowsOfIds(targetOut)];
   }
 
   /* The shares and the chance of `measure`, from the maps of the last pass over the held-out examples. */
