@@ -1,18 +1,13 @@
-// A trained network as a checkpoint: the ZIP file that the app saves and opens, see core/small/checkpoint.py and core/checkpoint/folder.py.
+// A trained network as a checkpoint: the ZIP file that the app saves too, see core/small/checkpoint.py and core/checkpoint/folder.py.
 
 import { snapshotArrays } from "../network/training/snapshots.js";
-import { CONFIG_KEYS } from "../network/weights.js";
 import { bytesOf, halfOf } from "../shared/packing.js";
-import { FileError, npzOfArrays, sha256, unzipped, zipOf } from "./npz.js";
+import { RECIPE } from "./load_checkpoint.js";
+import { npzOfArrays, sha256, zipOf } from "./npz.js";
 
-const RECIPE = "small";
-const LARGEST = 8 << 20; // bytes of a file that is loaded, and of what it unpacks to
 const MOST_SNAPSHOTS = 3 << 20; // bytes of the snapshots' file
 const [WEIGHTS_FILE, TOKENIZER_FILE] = ["model.safetensors", "tokenizer.json"];
-const TYPES = { F16: ["f16", Uint16Array], F32: ["f32", Float32Array] };
 
-const LANGUAGES = { de: "German", en: "English" };
-const languageOf = (code) => LANGUAGES[code] ?? code; // of a task, such as letters
 const encoded = (text) => new TextEncoder().encode(text);
 const jsonBytes = (value) => encoded(JSON.stringify(value));
 
@@ -80,39 +75,4 @@ function safetensorsOf(tensors) {
   bytes.set(encoded(text.padEnd(start - 8)), 8);
   bytes.set(bytesOf(Uint16Array.from(halves)), start);
   return bytes;
-}
-
-/**
- * Read a file that this page or the app has saved: the network in the form that `makeNetwork` takes, and its config.json.
- * Rejects with one line.
- * @param {Uint8Array<ArrayBuffer>} bytes
- */
-export async function readCheckpoint(bytes) {
-  try {
-    if (bytes.length > LARGEST) throw new FileError(`the file has ${bytes.length} bytes: the limit is ${LARGEST}`);
-    const files = await unzipped(bytes, LARGEST), read = (name) => JSON.parse(new TextDecoder().decode(files.get(name))), config = read("config.json");
-    for (const [name, { sha256: expected }] of Object.entries(config.files))
-      if ((await sha256(files.get(name))) !== expected) throw new FileError(`${name} is damaged: its SHA-256 differs from the one in config.json`);
-    if (config.training.recipe !== RECIPE) throw new FileError("this network was not trained on Train one here: open it in the app");
-    const { kind, vocabulary, merges, ...more } = read(config.tokenizers.source), isShared = config.tokenizers.source === config.tokenizers.target;
-    const unknown = Object.keys(config.model).filter((name) => !CONFIG_KEYS.includes(name));
-    if (kind !== "subwords" || !isShared || unknown.length) throw new FileError("this page cannot run this network: load it in the app");
-    const pieces = Object.keys(vocabulary).toSorted((a, b) => vocabulary[a] - vocabulary[b]);
-    const tokenizer = { ...more, kind, pieces, merges: merges.map((pair) => pair.map((piece) => vocabulary[piece])) };
-    const weights = Object.keys(config.files).find((name) => name !== config.tokenizers.source), { source_language, target_language, parameters } = config;
-    const [name] = Object.keys(config.training.corpora), weights_sha256 = config.files[weights].sha256, tensors = tensorsOf(files.get(weights));
-    const about = { name, source_language: languageOf(source_language), target_language: languageOf(target_language), parameters, weights_sha256, precision: "fp16" };
-    return { config, stored: { about, config: config.model, tokenizer, means: null, lens: null, function_words: [], tensors } };
-  } catch (error) {
-    throw error instanceof FileError ? error : new FileError("this is not a saved network: give a ZIP file that this page or the app has saved");
-  }
-}
-
-function tensorsOf(bytes) {
-  const start = 8 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), numbers = bytes.slice(start).buffer;
-  const { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
-  return Object.fromEntries(Object.entries(header).map(([name, { dtype, shape, data_offsets: [from, to] }]) => {
-    const [kind, Stored] = TYPES[dtype];
-    return [name, { shape, kind, values: new Stored(numbers, from, (to - from) / Stored.BYTES_PER_ELEMENT), scales: null }];
-  }));
 }

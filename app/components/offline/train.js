@@ -6,8 +6,8 @@ import { fixed, percent, scientific } from "../shared/numbers.js";
 import { save } from "../shared/save.js";
 import { readTheme } from "../shared/theme.js";
 import { renderTraining } from "../training/main.js";
-import { readCheckpoint } from "./checkpoint.js";
 import { filled, textsOf, verdictIn } from "./lesson_table.js";
+import { readCheckpoint } from "./load_checkpoint.js";
 import { chosenIn, configOf, linkOfSettings, settingsOf, withoutChange } from "./train_settings.js";
 
 const NAMES = ["with the change", "without it"];
