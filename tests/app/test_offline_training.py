@@ -119,12 +119,6 @@ async function counted(task, config, steps) {
   return [run.measure().exact, run.exactness()];
 }
 
-/* Save a network after some steps as the page does. */
-async function saved(script, start, steps) {
-  const { bytes } = await told(script, [start, ...Array(steps).fill({ ask: "step" }), { ask: "file", use: "save" }]);
-  return bytes;
-}
-
 /* Give the page's worker these messages, one after the other; return its last answer, the payload as base64. */
 async function told(script, messages) {
   const worker = new Worker(URL.createObjectURL(new Blob([script])));
@@ -265,20 +259,27 @@ def test_every_gradient_is_that_of_torch(page):
     assert worst < GRADIENTS
 
 
+WORDS = [(" ".join(word), f"{word[0]} {len(word)}") for word in "ab bca c dab bb ad ca".split()]
+
+
 @pytest.mark.parametrize(
-    ("steps", "config"),
+    ("task", "steps", "config"),
     [
-        (200, {"positions": "learned", "label_smoothing": 0.1, "warmup": 10}),
+        ("sorting", 200, {"positions": "learned", "label_smoothing": 0.1, "warmup": 10}),
+        ("pasted", 200, {"positions": "learned", "seed": 4}),
         # A network that has hardly begun would like to write <bos>.
-        (2, {"norm_first": False, "bug": "no_causal_mask", "seed": 2}),
+        ("sorting", 2, {"norm_first": False, "bug": "no_causal_mask", "seed": 2}),
     ],
 )
-def test_a_run_is_pythons(page, steps, config):
+def test_a_run_is_pythons(page, task, steps, config):
     """The healthy network then runs as any other network of the offline page."""
-    own, config = opened(page, "sorting"), {"d_model": 16, "layers": 1, **config}
+    if task == "pasted":
+        page.evaluate("(ask) => paste(...ask)", [task, as_lines(WORDS * 4)])
+    own = Examples(task, WORDS * 4) if task == "pasted" else opened(page, task)
+    config = {"d_model": 16, "layers": 1, **config}
     run = SmallRun(own, SmallConfig(**config))
     losses = [run.step() for _ in range(steps)]
-    found = page.evaluate("(ask) => train(...ask)", ["sorting", config, steps])
+    found = page.evaluate("(ask) => train(...ask)", [task, config, steps])
     assert found["isFast"]
     np.testing.assert_allclose(found["losses"], losses, rtol=0, atol=1e-10)
     measured = run.measure()
@@ -363,17 +364,6 @@ def test_pasted_text_is_read_or_refused_as_in_python(page, text):
     assert (found if isinstance(found, str) else found["pairs"]) == expected
 
 
-def test_a_run_on_pasted_pairs_is_pythons(page):
-    pairs = [(" ".join(word), f"{word[0]} {len(word)}") for word in "ab bca c dab bb ad ca".split()]
-    config = {"d_model": 16, "layers": 1, "seed": 4, "positions": "learned"}
-    page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs * 4)])
-    found = page.evaluate("(ask) => train(...ask)", ["pasted", config, 200])
-    run = SmallRun(Examples("pasted", pairs * 4), SmallConfig(**config))
-    np.testing.assert_allclose(found["losses"], [run.step() for _ in range(200)], atol=1e-4)
-    assert found["exact"] == run.measure().exact
-    assert found["written"] == run.write(run.examples.held.batch.source, 12)
-
-
 def test_answers_are_counted_without_writing_them_where_that_is_the_same(page):
     """A network that looks ahead predicts a right answer that it is fed, but may not write it."""
     pairs = [(" ".join(word), " ".join(word[::-1])) for word in "abc bca ba ac cb cab".split()] * 4
@@ -453,13 +443,9 @@ def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_p
     start = {"ask": "start", "turn": 1, "task": own.task, "configs": [config], "names": []}
     start |= {"about": {}, "sides": own.sides, "pasted": as_lines(pairs)}
     start["tokenizer"] = None if pasted_pairs else tokenizer_of_page(own.tokenizer.to_json())
-    content = base64.b64decode(page.evaluate("(ask) => saved(...ask)", [WORKER, start, 12]))
-    history = History(SmallRun(own, SmallConfig(**config)))
-    for step in range(1, 13):
-        history.run.step()
-        if step % 10 == 0:
-            history.add()
-    history.add()
+    asked = [start, *[{"ask": "step"}] * 12, {"ask": "file", "use": "save"}]
+    content = base64.b64decode(page.evaluate("(ask) => told(...ask)", [WORKER, asked])["bytes"])
+    (history,) = histories_of(own, [config], 12)
     save(history, tmp_path / "own", "here")
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         assert packed.testzip() is None

@@ -34,8 +34,7 @@ export class History {
     const passing = step % this.every !== 0, written = inFull ? step : last.written, exact = inFull ? null : last.measured.exact;
     if (last?.measured.step === step && last.written >= written) return;
     if (last?.passing) points.pop();
-    const weights = Object.values(run.network.parameters).map(({ values }) => Float32Array.from(values));
-    points.push({ measured: run.measure(exact), weights, maps: run.maps(...this.ids), passing, written });
+    points.push({ measured: run.measure(exact), weights: this.weights(Float32Array), maps: run.maps(...this.ids), passing, written });
     if (points.length <= MOST_POINTS) return;
     this.every *= 2;
     this.points = points.filter(({ measured }) => measured.step % this.every === 0);
@@ -57,7 +56,7 @@ export class History {
 
   /** Call a function with the weights of each point in turn. @template T @param {() => T} use */
   replay(use) {
-    const now = Object.values(this.run.network.parameters).map(({ values }) => Float64Array.from(values));
+    const now = this.weights(Float64Array);
     try {
       return this.points.map(({ weights }) => {
         this.setWeights(weights);
@@ -66,6 +65,11 @@ export class History {
     } finally {
       this.setWeights(now);
     }
+  }
+
+  /** Copies of the network's weights. @template T @param {{from: (numbers: Float32Array) => T}} Numbers */
+  weights(Numbers) {
+    return Object.values(this.run.network.parameters).map(({ values }) => Numbers.from(values));
   }
 
   setWeights(weights) {
