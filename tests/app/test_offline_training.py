@@ -132,6 +132,20 @@ async function told(script, messages) {
   return { ...answer, payload: answer.payload && base64Of(answer.payload), bytes: answer.bytes && base64Of(answer.bytes) };
 }
 
+/* Run the page's worker until it is past a step; return the step of each answer, and that at which answers were counted. */
+async function running(script, start, last) {
+  const worker = new Worker(URL.createObjectURL(new Blob([script]))), seen = [];
+  await new Promise((resolve) => {
+    worker.onmessage = ({ data: { step, counted } }) => {
+      if (seen.push([step, counted]) === 1) worker.postMessage({ ask: "run", on: true });
+      if (step > last) resolve();
+    };
+    worker.postMessage(start);
+  });
+  worker.terminate();
+  return seen;
+}
+
 /* The steps of a history's points while it is trained, with a point due at every `every`th step at first. */
 async function thinned(task, config, steps, every) {
   const history = new History(await makeRun(examplesOf.get(task), config));
@@ -139,7 +153,8 @@ async function thinned(task, config, steps, every) {
   for (let step = 0; step < steps; step++) {
     history.run.step();
     if (step === 20) history.watch(history.run.examples.heldOut[1].source); // runs the weights of earlier points
-    history.add(step % 2 > 0);
+    history.add(false);
+    if (step % 2) history.add(); // in full, a moment later
   }
   return { steps: history.points.map(({ measured }) => measured.step), loss: history.last.loss };
 }
@@ -549,6 +564,18 @@ def test_the_worker_sends_what_the_app_draws(page, task, bug, shown, typed):
     )
     assert bool(expected["marks"]) == (task == "sorting" and not shown)
     drawn_alike(unpacked(base64.b64decode(found["payload"])), expected)
+
+
+def test_answers_are_counted_at_every_point_that_is_due(page):
+    """Also at the first, for which the worker does not know yet how long it takes."""
+    own, config = opened(page, "sorting"), {"d_model": 16, "layers": 1, "heads": 1}
+    start = {"ask": "start", "turn": 1, "task": "sorting", "names": ["one", "other"]}
+    start |= {"tokenizer": tokenizer_of_page(own.tokenizer.to_json()), "sides": own.sides}
+    start |= {"about": {}, "configs": [config | {"bug": "no_causal_mask"}, config]}
+    seen = page.evaluate("(ask) => running(...ask)", [WORKER, start, 30])
+    assert seen == sorted(seen) and [10, 0] in seen
+    assert {step for step, counted in seen if step == counted} == {0, 10, 20, 30}
+    assert all(counted == step // 10 * 10 for step, counted in seen if step % 10)
 
 
 def drawn_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:

@@ -14,9 +14,9 @@ const jsonBytes = (value) => encoded(JSON.stringify(value));
 /**
  * The file of a network as it is now, with weights rounded to 16 bits.
  * @param {import("../network/training/history.js").History} past
- * @param {{sides: string[], seconds: number, steps: number}} about  languages, seconds of training, and the steps of a full one
+ * @param {{sides: string[], steps: number}} about  languages, and the steps of a full training
  */
-export async function checkpointOf(past, { sides, seconds, steps }) {
+export async function checkpointOf(past, { sides, steps }) {
   const { run, points } = past, { examples: { task, tokenizer, heldOut }, config, stepNumber, losses } = run, { config: model, tensors } = run.stored();
   /** @type {[string, Uint8Array<ArrayBuffer>][]} */
   const files = [[WEIGHTS_FILE, safetensorsOf(tensors)], [TOKENIZER_FILE, jsonBytes(jsonOfTokenizer(tokenizer))]];
@@ -26,7 +26,7 @@ export async function checkpointOf(past, { sides, seconds, steps }) {
     parameters: Object.values(tensors).reduce((count, { values: { length } }) => count + length, 0),
     training: {
       recipe: RECIPE, source: `trained on the page Train one here: ${task}`, corpora: { [task]: 1 }, steps_done: stepNumber,
-      seconds: Number(seconds.toFixed(1)), settings: { ...config, steps }, config: { steps, seed: config.seed }, machine: "a browser",
+      seconds: Number(run.seconds.toFixed(1)), settings: { ...config, steps }, config: { steps, seed: config.seed }, machine: "a browser",
     },
     tokenizers: { source: TOKENIZER_FILE, target: TOKENIZER_FILE }, files: Object.fromEntries(await Promise.all(listed)),
   };

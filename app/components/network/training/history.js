@@ -33,7 +33,7 @@ export class History {
     const { run, points } = this, step = run.stepNumber, last = points.at(-1);
     const passing = step % this.every !== 0, written = inFull ? step : last.written, exact = inFull ? null : last.measured.exact;
     if (last?.measured.step === step && last.written >= written) return;
-    if (last?.passing) points.pop();
+    if (last?.passing || last?.measured.step === step) points.pop();
     points.push({ measured: run.measure(exact), weights: this.weights(Float32Array), maps: run.maps(...this.ids), passing, written });
     if (points.length <= MOST_POINTS) return;
     this.every *= 2;

@@ -38,6 +38,7 @@ export class SmallRun {
     this.initialise();
     this.empty = heap.used;
     this.stepNumber = 0;
+    this.seconds = 0; // spent in steps
     /** @type {number[]} */
     this.losses = [];
   }
@@ -61,13 +62,14 @@ export class SmallRun {
 
   /** Train on the next batch; return its loss. Throws a RangeError if the loss is not finite any more. */
   step() {
-    const loss = this.gradients(this.examples.batch(this.random, BATCH));
+    const started = performance.now(), loss = this.gradients(this.examples.batch(this.random, BATCH));
     let squares = 0;
     for (const { gradient } of Object.values(this.network.parameters)) for (let i = 0; i < gradient.length; i++) squares += gradient[i] ** 2;
     if (!Number.isFinite(loss + squares))
       throw new RangeError(`the loss is ${loss} at step ${this.stepNumber + 1}: start again with a longer warm-up`);
     this.adam(Math.min(1, CLIP_NORM / (Math.sqrt(squares) + 1e-6)));
     this.losses.push(loss);
+    this.seconds += (performance.now() - started) / 1000;
     return loss;
   }
 
