@@ -77,7 +77,7 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
         st.error(plain(error))
         return
     st.caption(
-        what_happened(snapshots, view),
+        what_happened(snapshots, view, sample(card)),
         help=meaning("teacher-forced", "BLEU", "token", "head", "weight", "cross-attention"),
     )
     training(data, key="training")
@@ -89,7 +89,16 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
         st.caption(marks_note(snapshots, checked_by_heads(card)))
 
 
-def what_happened(snapshots: AttentionSnapshots, view: Mapping[str, object]) -> str:
+def sample(card: Card) -> str:
+    """Name the sentences on which loss and BLEU were measured."""
+    usual = f"up to {SAMPLE} validation sentences"
+    here = card.training.get("recipe") == "small"  # trained on the page Train one here
+    return next(iter(card.metrics.get("final", {})), usual) if here else usual
+
+
+def what_happened(
+    snapshots: AttentionSnapshots, view: Mapping[str, object], measured_on: str
+) -> str:
     """Say when heads of the cross-attention came to align tokens; give BLEU there and at the end.
 
     Say also where the page opens, if that is not the end.
@@ -114,7 +123,7 @@ def what_happened(snapshots: AttentionSnapshots, view: Mapping[str, object]) -> 
     uneven = len(set(np.diff(snapshots.steps).tolist())) > 1
     return (
         f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
-        + f"BLEU (up to {SAMPLE} validation sentences): {', '.join(bleu)}, the last. "
+        + f"BLEU ({measured_on}): {', '.join(bleu)}, the last. "
         + "The slider’s points are equally far apart, their steps are not. " * uneven
         + f"{first} Press play.".strip()
     )
@@ -125,8 +134,8 @@ def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
     sizes = [s.map_sizes["cross"] for s in snapshots.sentences]
     kept = card.training.get("kept")
     return (
-        f"**What was measured.** Loss and BLEU (greedy): on up to {SAMPLE} validation sentences. "
-        f"Everything else: averages over the {len(sizes)} sentences in the list above, "
+        f"**What was measured.** Loss and BLEU (greedy): on {sample(card)}. Everything else: "
+        f"averages over the {len(sizes)} sentence{'s' * (len(sizes) > 1)} in the list above, "
         f"{sum(queries for queries, _ in sizes)} target and {sum(keys for _, keys in sizes)} "
         "source tokens. The decoder is fed their given translations, so all points have the same "
         "rows and columns. These samples are too small for intervals: compare the course of a "

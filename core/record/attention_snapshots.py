@@ -154,6 +154,10 @@ class AttentionSnapshots(Frozen):
         count = int((self.steps <= step).sum())
         return self._mapped(lambda values: values[:count])
 
+    def thinned(self) -> AttentionSnapshots:
+        """Return the snapshots of every other point, with the last one."""
+        return self._mapped(lambda values: values[::-2][::-1])
+
     def append(self, later: AttentionSnapshots) -> AttentionSnapshots:
         """Append the points of a later part of the run.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from core.checkpoint import folder as checkpoint
-from core.record.attention_snapshots import FILE
+from core.record.attention_snapshots import FILE, LIMIT
 from core.small.history import History
 
 RECIPE = "small"
@@ -19,7 +19,8 @@ RECIPE = "small"
 def save(history: History, folder: Path, machine: str) -> None:
     """Write the network as it is now, its curve and, without a mistake, its attention snapshots.
 
-    The weights are rounded to float16. The folder must not exist.
+    The weights are rounded to float16. Points are left out if the snapshots of a long example would
+    be too large. The folder must not exist.
     """
     run, points = history.run, history.points
     curve = [
@@ -52,7 +53,10 @@ def save(history: History, folder: Path, machine: str) -> None:
         half_precision=True,
     )
     if run.config.bug is None:
-        history.snapshots().save(folder / FILE)
+        snapshots = history.snapshots()
+        while len(snapshots.to_bytes()) > LIMIT:
+            snapshots = snapshots.thinned()
+        snapshots.save(folder / FILE)
 
 
 def _mean_losses(history: History) -> list[float]:

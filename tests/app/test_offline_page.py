@@ -29,6 +29,7 @@ from app.look.certainty import certainty_of, lines
 from app.look.labels import label, segments
 from app.look.numbers import percent
 from app.state import models
+from app.state.small_runs import as_zip
 from app.views.shared import export
 from core.analysis.quality_warnings import (
     least_certain,
@@ -39,6 +40,7 @@ from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
 from core.record.edits import Donor, EditError, Edits
 from core.record.record import TranslationRecord
+from core.small.checkpoint import save
 from core.small.examples import Examples
 from core.small.history import History
 from core.small.run import SmallConfig, SmallRun
@@ -706,20 +708,28 @@ def copied_text(donor: TranslationRecord, copy: str) -> str:
     return f"{Edits(donor=Donor.of(donor)).to_text()}~{copy}"
 
 
+TRAINED = {"source": SHORT, "lesson": "train", "train_task": "reversal"}
+TRAINED |= {"train_layers": 1, "train_width": 32, "train_heads": 2, "train_seed": 3}
+
+
+def trained_history(steps: int) -> History:
+    """Return what the page of TRAINED has after some steps."""
+    config = SmallConfig(layers=1, d_model=32, heads=2, seed=3)
+    history = History(SmallRun(Examples("reversal"), config))
+    for _ in range(steps):
+        history.run.step()
+    history.add()
+    return history
+
+
 def test_a_network_is_trained_while_the_page_translates(visit, inspect):
-    small = {"train_layers": 1, "train_width": 32, "train_heads": 2, "train_seed": 3}
-    page = visit(source=SHORT, lesson="train", train_task="reversal", **small)
+    page = visit(**TRAINED)
     place = part(page, "train")
     training, at = place.locator(".training[data-step]"), 0
     for at in range(1, 11):
         place.get_by_role("button", name="One step").click()
         expect(training).to_have_attribute("data-step", str(at))
-    history = History(
-        SmallRun(Examples("reversal"), SmallConfig(layers=1, d_model=32, heads=2, seed=3))
-    )
-    for _ in range(at):
-        history.run.step()
-    history.add()
+    history = trained_history(at)
     last, entropy = history.points[-1], history.snapshots().entropy["cross"][-1, 0, 0]
     curves = training.locator(".lanes")
     said = f"loss {last.loss:.2f} nats per token, right {percent(last.exact)}, "
@@ -749,11 +759,9 @@ def test_a_network_is_trained_while_the_page_translates(visit, inspect):
 
 
 def test_a_network_trained_here_opens_in_all_pages(fresh, tmp_path):
-    """Until the page is closed: saved, it is opened by Python and by the page itself."""
-    small = {"train_layers": 1, "train_width": 32, "train_heads": 2, "train_seed": 3}
+    """Until the page is closed: saved, it is opened by Python and by the page, as is Python's."""
     page = fresh(source=SHORT)
-    chosen = urlencode({"source": SHORT, "lesson": "train", "train_task": "reversal"} | small)
-    page.evaluate("(hash) => void (location.hash = hash)", chosen)
+    page.evaluate("(hash) => void (location.hash = hash)", urlencode(TRAINED))
     place = part(page, "train")
     training = place.locator(".training[data-step]")
     expect(training).to_have_attribute("data-step", "0")
@@ -792,12 +800,17 @@ def test_a_network_trained_here_opens_in_all_pages(fresh, tmp_path):
     part(page, "lessons").get_by_role("button", name="Train one here").click()
     expect(training).to_have_attribute("data-step", "2")
     (tmp_path / "bad.zip").write_bytes(file.read_bytes()[:-30])
-    for given, says in (("bad.zip", "this is not a ZIP file"), (file.name, "")):
+    save(trained_history(2), tmp_path / "app" / "reversal", "CPU")
+    (tmp_path / "app.zip").write_bytes(as_zip(tmp_path / "app" / "reversal"))
+    place.locator("[data-part=given]").set_input_files(tmp_path / "bad.zip")
+    expect(place.locator("[data-part=problem]")).to_contain_text("this is not a ZIP file")
+    for number, given in enumerate((file.name, "app.zip"), start=2):
+        part(page, "lessons").get_by_role("button", name="Train one here").click()
         place.locator("[data-part=given]").set_input_files(tmp_path / given)
-        expect(place.locator("[data-part=problem]")).to_contain_text(says)
-    expect(page.get_by_label("letters → reversed, trained here (2)")).to_be_checked()
-    shown(page)
-    assert page.evaluate("(text) => headlight.translate(text)", "j j a b")["ids"] == found["ids"]
+        expect(page.get_by_label(f"trained here ({number})")).to_be_checked()
+        shown(page)
+        again = page.evaluate("(text) => headlight.translate(text)", "j j a b")
+        assert again["ids"] == found["ids"]
     page.reload()
     expect(part(page, "captions")).to_contain_text("trained in a tab that is closed")
     expect(page.get_by_label("German → English", exact=True)).to_be_checked()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 from playwright.sync_api import Browser, Page
 
@@ -27,6 +28,7 @@ from core.data.batches import Batch, collate
 from core.data.tasks import TASKS, Example, pasted
 from core.experiments.bugs import BUGS
 from core.kinds import KINDS
+from core.record.attention_snapshots import FILE, AttentionSnapshots
 from core.small.checkpoint import save
 from core.small.examples import Examples
 from core.small.history import History
@@ -117,12 +119,6 @@ async function counted(task, config, steps) {
   return [run.measure().exact, run.exactness()];
 }
 
-/* Save a network after some steps as the page does. */
-async function saved(script, start, steps) {
-  const { bytes } = await told(script, [start, ...Array(steps).fill({ ask: "step" }), { ask: "file", use: "save" }]);
-  return bytes;
-}
-
 /* Give the page's worker these messages, one after the other; return its last answer, the payload as base64. */
 async function told(script, messages) {
   const worker = new Worker(URL.createObjectURL(new Blob([script])));
@@ -136,6 +132,20 @@ async function told(script, messages) {
   return { ...answer, payload: answer.payload && base64Of(answer.payload), bytes: answer.bytes && base64Of(answer.bytes) };
 }
 
+/* Run the page's worker until it is past a step; return the step of each answer, and that at which answers were counted. */
+async function running(script, start, last) {
+  const worker = new Worker(URL.createObjectURL(new Blob([script]))), seen = [];
+  await new Promise((resolve) => {
+    worker.onmessage = ({ data: { step, counted } }) => {
+      if (seen.push([step, counted]) === 1) worker.postMessage({ ask: "run", on: true });
+      if (step > last) resolve();
+    };
+    worker.postMessage(start);
+  });
+  worker.terminate();
+  return seen;
+}
+
 /* The steps of a history's points while it is trained, with a point due at every `every`th step at first. */
 async function thinned(task, config, steps, every) {
   const history = new History(await makeRun(examplesOf.get(task), config));
@@ -143,7 +153,8 @@ async function thinned(task, config, steps, every) {
   for (let step = 0; step < steps; step++) {
     history.run.step();
     if (step === 20) history.watch(history.run.examples.heldOut[1].source); // runs the weights of earlier points
-    history.add(step % 2 > 0);
+    history.add(false);
+    if (step % 2) history.add(); // in full, a moment later
   }
   return { steps: history.points.map(({ measured }) => measured.step), loss: history.last.loss };
 }
@@ -263,20 +274,27 @@ def test_every_gradient_is_that_of_torch(page):
     assert worst < GRADIENTS
 
 
+WORDS = [(" ".join(word), f"{word[0]} {len(word)}") for word in "ab bca c dab bb ad ca".split()]
+
+
 @pytest.mark.parametrize(
-    ("steps", "config"),
+    ("task", "steps", "config"),
     [
-        (200, {"positions": "learned", "label_smoothing": 0.1, "warmup": 10}),
+        ("sorting", 200, {"positions": "learned", "label_smoothing": 0.1, "warmup": 10}),
+        ("pasted", 200, {"positions": "learned", "seed": 4}),
         # A network that has hardly begun would like to write <bos>.
-        (2, {"norm_first": False, "bug": "no_causal_mask", "seed": 2}),
+        ("sorting", 2, {"norm_first": False, "bug": "no_causal_mask", "seed": 2}),
     ],
 )
-def test_a_run_is_pythons(page, steps, config):
+def test_a_run_is_pythons(page, task, steps, config):
     """The healthy network then runs as any other network of the offline page."""
-    own, config = opened(page, "sorting"), {"d_model": 16, "layers": 1, **config}
+    if task == "pasted":
+        page.evaluate("(ask) => paste(...ask)", [task, as_lines(WORDS * 4)])
+    own = Examples(task, WORDS * 4) if task == "pasted" else opened(page, task)
+    config = {"d_model": 16, "layers": 1, **config}
     run = SmallRun(own, SmallConfig(**config))
     losses = [run.step() for _ in range(steps)]
-    found = page.evaluate("(ask) => train(...ask)", ["sorting", config, steps])
+    found = page.evaluate("(ask) => train(...ask)", [task, config, steps])
     assert found["isFast"]
     np.testing.assert_allclose(found["losses"], losses, rtol=0, atol=1e-10)
     measured = run.measure()
@@ -361,17 +379,6 @@ def test_pasted_text_is_read_or_refused_as_in_python(page, text):
     assert (found if isinstance(found, str) else found["pairs"]) == expected
 
 
-def test_a_run_on_pasted_pairs_is_pythons(page):
-    pairs = [(" ".join(word), f"{word[0]} {len(word)}") for word in "ab bca c dab bb ad ca".split()]
-    config = {"d_model": 16, "layers": 1, "seed": 4, "positions": "learned"}
-    page.evaluate("(ask) => paste(...ask)", ["pasted", as_lines(pairs * 4)])
-    found = page.evaluate("(ask) => train(...ask)", ["pasted", config, 200])
-    run = SmallRun(Examples("pasted", pairs * 4), SmallConfig(**config))
-    np.testing.assert_allclose(found["losses"], [run.step() for _ in range(200)], atol=1e-4)
-    assert found["exact"] == run.measure().exact
-    assert found["written"] == run.write(run.examples.held.batch.source, 12)
-
-
 def test_answers_are_counted_without_writing_them_where_that_is_the_same(page):
     """A network that looks ahead predicts a right answer that it is fed, but may not write it."""
     pairs = [(" ".join(word), " ".join(word[::-1])) for word in "abc bca ba ac cb cab".split()] * 4
@@ -423,21 +430,37 @@ def test_a_link_sets_the_network_as_in_the_app(computing_page):
     assert {name: str(value) for name, value in link.items() if value is not None} == wanted
 
 
-@pytest.mark.parametrize("pasted_pairs", [False, True])
-def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_pairs):
+def test_bleu_is_that_of_sacrebleu(page):
+    rng = random.Random(4)
+    words = "der die das 1999-03-03 1,5 3.14 a.b x, &quot;ja&quot; R&amp;B (so) 7- - … ü".split()
+    scores = []
+    for kept in (0.0, 0.3, 0.6, 0.9, 1.0):
+        right = [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(30)]
+        written = [
+            " ".join(word if rng.random() < kept else rng.choice(words) for word in line.split())
+            for line in right
+        ]
+        for cut in (99, 7, 1):  # characters
+            shown = [line[:cut] for line in written]
+            scores.append(sacrebleu.corpus_bleu(shown, [right]).score)
+            found = page.evaluate("(ask) => bleuOf(...ask)", [shown, right])
+            assert found == pytest.approx(scores[-1], abs=1e-9)
+    assert scores[-3] > 99 > scores[3] > 1 and 0 in scores
+
+
+@pytest.mark.parametrize(
+    ("pasted_pairs", "bug"), [(False, None), (True, None), (True, "no_causal_mask")]
+)
+def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_pairs, bug):
     pairs = sentences(24)
     own = Examples("pasted", pairs) if pasted_pairs else examples("numbers")
-    config = {"d_model": 16, "layers": 1, "heads": 2, "seed": 2, "positions": "learned"}
+    config = {"d_model": 16, "layers": 1, "heads": 2, "seed": 2, "positions": "learned", "bug": bug}
     start = {"ask": "start", "turn": 1, "task": own.task, "configs": [config], "names": []}
     start |= {"about": {}, "sides": own.sides, "pasted": as_lines(pairs)}
     start["tokenizer"] = None if pasted_pairs else tokenizer_of_page(own.tokenizer.to_json())
-    content = base64.b64decode(page.evaluate("(ask) => saved(...ask)", [WORKER, start, 12]))
-    history = History(SmallRun(own, SmallConfig(**config)))
-    for step in range(1, 13):
-        history.run.step()
-        if step % 10 == 0:
-            history.add()
-    history.add()
+    asked = [start, *[{"ask": "step"}] * 12, {"ask": "file", "use": "save"}]
+    content = base64.b64decode(page.evaluate("(ask) => told(...ask)", [WORKER, asked])["bytes"])
+    (history,) = histories_of(own, [config], 12)
     save(history, tmp_path / "own", "here")
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         assert packed.testzip() is None
@@ -454,6 +477,7 @@ def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_p
         mine.card.metrics["curve"], theirs.card.metrics["curve"], strict=True
     ):
         assert point == pytest.approx(expected, abs=1e-6)
+    alike(mine.card.metrics["final"], theirs.card.metrics["final"], "final")
     texts = [one.source for one in own.held.examples[:5]]
     ids = [
         [
@@ -463,6 +487,16 @@ def test_python_opens_a_network_that_the_page_has_saved(page, tmp_path, pasted_p
         for name in (own.task, "own")
     ]
     assert ids[0] == ids[1]
+    snapshots = AttentionSnapshots.of_network(mine.card.folder, mine.card.model)
+    assert (snapshots is None) == (bug is not None) == (not (tmp_path / "own" / FILE).exists())
+    if bug:
+        return
+    with np.load(tmp_path / own.task / FILE) as found, np.load(tmp_path / "own" / FILE) as expected:
+        assert {*found} == {*expected}
+        words = [json.loads(bytes(one["words"])) for one in (found, expected)]
+        assert words[0] == words[1]
+        for name in {*expected} - {"words"}:
+            np.testing.assert_allclose(found[name], expected[name], atol=5e-4, err_msg=name)
 
 
 def histories_of(own: Examples, configs: list[dict[str, Any]], steps: int) -> list[History]:
@@ -481,6 +515,8 @@ def histories_of(own: Examples, configs: list[dict[str, Any]], steps: int) -> li
         ("dates", "no_causal_mask", 0, ""),
         ("sorting", "unscaled", 0, ""),
         ("sorting", "unscaled", 1, ""),
+        ("sorting", "unscaled", 1, "j  j a b"),  # the network writes nothing but <eos>
+        ("sorting", "unscaled", 1, "j é a b"),  # a character that it does not know
     ],
 )
 def test_the_worker_sends_what_the_app_draws(page, task, bug, shown, typed):
@@ -530,6 +566,18 @@ def test_the_worker_sends_what_the_app_draws(page, task, bug, shown, typed):
     drawn_alike(unpacked(base64.b64decode(found["payload"])), expected)
 
 
+def test_answers_are_counted_at_every_point_that_is_due(page):
+    """Also at the first, for which the worker does not know yet how long it takes."""
+    own, config = opened(page, "sorting"), {"d_model": 16, "layers": 1, "heads": 1}
+    start = {"ask": "start", "turn": 1, "task": "sorting", "names": ["one", "other"]}
+    start |= {"tokenizer": tokenizer_of_page(own.tokenizer.to_json()), "sides": own.sides}
+    start |= {"about": {}, "configs": [config | {"bug": "no_causal_mask"}, config]}
+    seen = page.evaluate("(ask) => running(...ask)", [WORKER, start, 30])
+    assert seen == sorted(seen) and [10, 0] in seen
+    assert {step for step, counted in seen if step == counted} == {0, 10, 20, 30}
+    assert all(counted == step // 10 * 10 for step, counted in seen if step % 10)
+
+
 def drawn_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -542,8 +590,6 @@ def drawn_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
         elif name == "sentences":
             for side in ("source", "target_in", "target_out"):
                 kept = [{**token, "id": -1} for token in found[name][0][side]]
-                for token in kept:
-                    token["starts_word"] &= not token["special"]  # it is a word of its own
                 assert is_sent(kept, value[0][side]), side
             assert found[name][0]["source_text"] == value[0]["source_text"]
             assert found[name][0]["translation"] == value[0]["translation"]

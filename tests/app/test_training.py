@@ -41,7 +41,7 @@ def test_tokens_become_words_and_text() -> None:
     first, second = sent(snapshots())["sentences"]
     assert (first["source_text"], first["translation"]) == ("Ein Hund bellt.", "A dog barks")
     assert [t["text"] for t in first["source"]] == ["Ein", "Hund", "be", "llt", ".", "<eos>"]
-    assert ["starts_word" in t for t in first["source"]] == [True, True, True, False, False, False]
+    assert ["starts_word" in t for t in first["source"]] == [True, True, True, False, False, True]
     assert ["special" in t for t in first["source"]] == [False] * 5 + [True]
     assert second["source_text"] == "<b>ja</b> in in"
     words = Sentence(("Ein", "<unk>", "<eos>"), ("<bos>", "A", "b"), ("A", "b", "<eos>"))

@@ -15,7 +15,7 @@ from core.data.captions import short_captions
 from core.data.tasks import Example
 from core.experiments.bugs import BUGS
 from core.kinds import KINDS
-from core.record.attention_snapshots import AttentionSnapshots
+from core.record.attention_snapshots import FILE, AttentionSnapshots
 from core.small import history as histories
 from core.small.checkpoint import save
 from core.small.examples import HELD_OUT, Examples, token_of
@@ -199,6 +199,16 @@ def test_a_saved_network_translates_as_it_did_in_training(learned, tmp_path):
     ]
     assert [row["step"] for row in card.metrics["curve"]] == [one.step for one in learned.points]
     checkpoint.load(tmp_path / "sorting")
+
+
+def test_snapshots_that_are_too_large_are_saved_with_fewer_points(learned, tmp_path, monkeypatch):
+    size = len(learned.snapshots().to_bytes())
+    monkeypatch.setattr("core.small.checkpoint.LIMIT", size - 1)
+    save(learned, tmp_path / "sorting", "CPU")
+    saved = AttentionSnapshots.load(tmp_path / "sorting" / FILE)
+    assert saved.steps.tolist() == [one.step for one in learned.points][::-2][::-1]
+    for kind in KINDS:
+        assert (saved.maps[kind][0][-1] == learned.snapshots().maps[kind][0][-1]).all()
 
 
 def test_given_pairs_are_learned_and_few_of_them_serve_twice():

@@ -1,26 +1,23 @@
-// A trained network as a checkpoint: the ZIP file that the app saves and opens, see core/small/checkpoint.py and core/checkpoint/folder.py.
+// A trained network as a checkpoint: the ZIP file that the app saves too, see core/small/checkpoint.py and core/checkpoint/folder.py.
 
-import { CONFIG_KEYS } from "../network/weights.js";
+import { snapshotArrays } from "../network/training/snapshots.js";
 import { bytesOf, halfOf } from "../shared/packing.js";
-import { FileError, sha256, unzipped, zipOf } from "./npz.js";
+import { RECIPE } from "./load_checkpoint.js";
+import { npzOfArrays, sha256, zipOf } from "./npz.js";
 
-const RECIPE = "small";
-const LARGEST = 8 << 20; // bytes of a file that is loaded, and of what it unpacks to
+const MOST_SNAPSHOTS = 3 << 20; // bytes of the snapshots' file
 const [WEIGHTS_FILE, TOKENIZER_FILE] = ["model.safetensors", "tokenizer.json"];
-const TYPES = { F16: ["f16", Uint16Array], F32: ["f32", Float32Array] };
 
-const LANGUAGES = { de: "German", en: "English" };
-const languageOf = (code) => LANGUAGES[code] ?? code; // of a task, such as letters
 const encoded = (text) => new TextEncoder().encode(text);
 const jsonBytes = (value) => encoded(JSON.stringify(value));
 
 /**
  * The file of a network as it is now, with weights rounded to 16 bits.
  * @param {import("../network/training/history.js").History} past
- * @param {{sides: string[], seconds: number, steps: number}} about  languages, seconds of training, and the steps of a full one
+ * @param {{sides: string[], steps: number}} about  languages, and the steps of a full training
  */
-export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
-  const { examples: { task, tokenizer }, config, stepNumber, losses } = run, { config: model, tensors } = run.stored();
+export async function checkpointOf(past, { sides, steps }) {
+  const { run, points } = past, { examples: { task, tokenizer, heldOut }, config, stepNumber, losses } = run, { config: model, tensors } = run.stored();
   /** @type {[string, Uint8Array<ArrayBuffer>][]} */
   const files = [[WEIGHTS_FILE, safetensorsOf(tensors)], [TOKENIZER_FILE, jsonBytes(jsonOfTokenizer(tokenizer))]];
   const listed = files.map(async ([name, bytes]) => [name, { bytes: bytes.length, sha256: await sha256(bytes) }]);
@@ -29,7 +26,7 @@ export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
     parameters: Object.values(tensors).reduce((count, { values: { length } }) => count + length, 0),
     training: {
       recipe: RECIPE, source: `trained on the page Train one here: ${task}`, corpora: { [task]: 1 }, steps_done: stepNumber,
-      seconds: Number(seconds.toFixed(1)), settings: { ...config, steps }, config: { steps, seed: config.seed }, machine: "a browser",
+      seconds: Number(run.seconds.toFixed(1)), settings: { ...config, steps }, config: { steps, seed: config.seed }, machine: "a browser",
     },
     tokenizers: { source: TOKENIZER_FILE, target: TOKENIZER_FILE }, files: Object.fromEntries(await Promise.all(listed)),
   };
@@ -38,8 +35,17 @@ export async function checkpointOf({ run, points }, { sides, seconds, steps }) {
     const own = at ? losses.slice(points[at - 1].measured.step, step) : [loss];
     return { step, train_loss: mean(own), val_loss: loss, exact };
   });
-  files.push(["metrics.json", jsonBytes({ curve })], ["config.json", jsonBytes({ ...values, sha256: await sha256(encoded(canonical(values))) })]);
+  const bleu = config.bug ? [run.bleu()] : past.replay(() => run.bleu());
+  const final = { [`${task}, ${heldOut.length} held-out examples`]: { sacrebleu: bleu.at(-1), exact: curve.at(-1).exact, beam: 1 } };
+  if (!config.bug) files.push(["history.npz", snapshotsFile(past, bleu)]);
+  files.push(["metrics.json", jsonBytes({ curve, final })], ["config.json", jsonBytes({ ...values, sha256: await sha256(encoded(canonical(values))) })]);
   return zipOf(files.map(([name, bytes]) => /** @type {[string, Uint8Array]} */ ([`${task}/${name}`, bytes])));
+}
+
+/* With fewer points if the file were too large. */
+function snapshotsFile(past, bleu, every = 1) {
+  const file = npzOfArrays(snapshotArrays(past, bleu, every));
+  return file.length > MOST_SNAPSHOTS ? snapshotsFile(past, bleu, 2 * every) : file;
 }
 
 /* JSON as Python writes it with sorted keys and without spaces: a number below 0.0001 has an exponent of two digits. */
@@ -69,39 +75,4 @@ function safetensorsOf(tensors) {
   bytes.set(encoded(text.padEnd(start - 8)), 8);
   bytes.set(bytesOf(Uint16Array.from(halves)), start);
   return bytes;
-}
-
-/**
- * Read a file that this page or the app has saved: the network in the form that `makeNetwork` takes, and its config.json.
- * Rejects with one line.
- * @param {Uint8Array<ArrayBuffer>} bytes
- */
-export async function readCheckpoint(bytes) {
-  try {
-    if (bytes.length > LARGEST) throw new FileError(`the file has ${bytes.length} bytes: the limit is ${LARGEST}`);
-    const files = await unzipped(bytes, LARGEST), read = (name) => JSON.parse(new TextDecoder().decode(files.get(name))), config = read("config.json");
-    for (const [name, { sha256: expected }] of Object.entries(config.files))
-      if ((await sha256(files.get(name))) !== expected) throw new FileError(`${name} is damaged: its SHA-256 differs from the one in config.json`);
-    if (config.training.recipe !== RECIPE) throw new FileError("this network was not trained on Train one here: open it in the app");
-    const { kind, vocabulary, merges, ...more } = read(config.tokenizers.source), isShared = config.tokenizers.source === config.tokenizers.target;
-    const unknown = Object.keys(config.model).filter((name) => !CONFIG_KEYS.includes(name));
-    if (kind !== "subwords" || !isShared || unknown.length) throw new FileError("this page cannot run this network: load it in the app");
-    const pieces = Object.keys(vocabulary).toSorted((a, b) => vocabulary[a] - vocabulary[b]);
-    const tokenizer = { ...more, kind, pieces, merges: merges.map((pair) => pair.map((piece) => vocabulary[piece])) };
-    const weights = Object.keys(config.files).find((name) => name !== config.tokenizers.source), { source_language, target_language, parameters } = config;
-    const [name] = Object.keys(config.training.corpora), weights_sha256 = config.files[weights].sha256, tensors = tensorsOf(files.get(weights));
-    const about = { name, source_language: languageOf(source_language), target_language: languageOf(target_language), parameters, weights_sha256, precision: "fp16" };
-    return { config, stored: { about, config: config.model, tokenizer, means: null, lens: null, function_words: [], tensors } };
-  } catch (error) {
-    throw error instanceof FileError ? error : new FileError("this is not a saved network: give a ZIP file that this page or the app has saved");
-  }
-}
-
-function tensorsOf(bytes) {
-  const start = 8 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), numbers = bytes.slice(start).buffer;
-  const { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
-  return Object.fromEntries(Object.entries(header).map(([name, { dtype, shape, data_offsets: [from, to] }]) => {
-    const [kind, Stored] = TYPES[dtype];
-    return [name, { shape, kind, values: new Stored(numbers, from, (to - from) / Stored.BYTES_PER_ELEMENT), scales: null }];
-  }));
 }

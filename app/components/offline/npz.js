@@ -4,6 +4,7 @@ import { crc32 } from "../shared/checksum.js";
 import { bytesOf } from "../shared/packing.js";
 
 const FORMAT = 2; // of core/record/record.py
+const NUMBER_TYPES = { Float32Array: "<f4", Int32Array: "<i4", Uint16Array: "<f2", Uint8Array: "|u1" };
 
 const [ZIP_LOCAL, ZIP_ENTRY, ZIP_END] = [0x04034b50, 0x02014b50, 0x06054b50];
 const ZIP_VERSION = 20;
@@ -91,13 +92,15 @@ export async function sha256(bytes) {
 /** Return the file of a record. @param {PassRecord} record @returns {Uint8Array<ArrayBuffer>} */
 export function npzOf(record) {
   const words = jsonOf({ checks: record.checks, ...metadataOf(record) });
-  const arrays = [["words", [words.length], words], ...arraysOf(record)];
-  return zipOf(arrays.map(([name, shape, numbers]) => [`${name}.npy`, npyOf(name, shape, numbers)]));
+  return npzOfArrays([["words", [words.length], words], ...arraysOf(record)]);
 }
+
+/** The file of named arrays, given as name, shape and numbers; 16 bits are those of floats. */
+export const npzOfArrays = (arrays) => zipOf(arrays.map(([name, shape, numbers]) => [`${name}.npy`, npyOf(name, shape, numbers)]));
 
 /* A .npy file, version 1.0: magic, header length, a Python dictionary padded so that the data start at a multiple of 64. */
 function npyOf(name, shape, numbers) {
-  const type = numbers instanceof Float32Array ? "<f4" : name.endsWith("_mask") ? "|b1" : "|u1";
+  const type = name.endsWith("_mask") ? "|b1" : NUMBER_TYPES[numbers.constructor.name];
   const tuple = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
   const header = `{'descr': '${type}', 'fortran_order': False, 'shape': ${tuple}, }`;
   const length = Math.ceil((10 + header.length + 1) / 64) * 64 - 10;

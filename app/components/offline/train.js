@@ -5,9 +5,11 @@ import { buttonOf, element, fillSelect, partsOf } from "../shared/dom.js";
 import { fixed, percent, scientific } from "../shared/numbers.js";
 import { save } from "../shared/save.js";
 import { readTheme } from "../shared/theme.js";
+import { trainingHost } from "../training/host.js";
 import { renderTraining } from "../training/main.js";
-import { readCheckpoint } from "./checkpoint.js";
+import { choiceBox, numberBox } from "./lesson_parts.js";
 import { filled, textsOf, verdictIn } from "./lesson_table.js";
+import { readCheckpoint } from "./load_checkpoint.js";
 import { chosenIn, configOf, linkOfSettings, settingsOf, withoutChange } from "./train_settings.js";
 
 const NAMES = ["with the change", "without it"];
@@ -17,14 +19,9 @@ const FOUND = 0.5; // the share of its weight on the right tokens with which a h
 
 /* The view of the maps lives in the page, as the link's view is that of a sentence. */
 const hostOfMaps = () => {
+  const host = trainingHost(() => {});
   let kept = {};
-  return {
-    answers: new Set(),
-    ask: () => {},
-    listen: () => () => {},
-    link: { read: () => kept, write: (changes) => (kept = { ...kept, ...changes }), listen: () => () => {}, url: () => window.location.href },
-    headPage: null,
-  };
+  return { ...host, link: { ...host.link, read: () => kept, write: (changes) => (kept = { ...kept, ...changes }), listen: () => () => {} } };
 };
 
 /**
@@ -135,21 +132,17 @@ export function mountTrain({ place, files, table, script, link, write, open, off
   };
 
   function fillSettings() {
-    const boxes = Object.entries(settings).filter(([name]) => name !== "train_task").map(([name, { label, options, most }]) => {
-      const control = options ? element("select", "", "") : Object.assign(element("input", "", ""), { type: "number", min: "0", max: String(most) });
+    const boxes = Object.entries(settings).filter(([name]) => name !== "train_task").map(([name, { label, options, most, usual }]) => {
+      const change = () => choose(chosenIn({ ...chosen, [name]: control.value }, settings));
+      const words = () => options.map((one) => /** @type {[string, string]} */ ([String(one), wordOf(name, one)]));
+      const { box } = options ? choiceBox(label, words(), change) : numberBox(label, { least: 0, most, usual }, change);
+      const control = /** @type {HTMLInputElement} */ (box.lastElementChild);
       control.dataset.name = name;
-      if (options) fillSelect(control, options.map((one) => [one, wordOf(name, one)]));
-      control.addEventListener("change", () => choose(chosenIn({ ...chosen, [name]: control.value }, settings)));
-      return labelled(label, control);
+      return box;
     });
     parts.settings.replaceChildren(...boxes);
   }
   const wordOf = (name, value) => (name === "train_bug" ? say(`mistake.${value}`) : String(value));
-  const labelled = (label, control) => {
-    const box = element("label", "choice-box", `${label} `);
-    box.append(control);
-    return box;
-  };
 
   function paintSettings() {
     for (const control of /** @type {NodeListOf<HTMLInputElement>} */ (parts.settings.querySelectorAll("[data-name]"))) control.value = chosen[control.dataset.name];

@@ -9,19 +9,19 @@ import { runPayload } from "../network/training/snapshots.js";
 import { checkpointOf } from "./checkpoint.js";
 
 const LAST_STEP = 500;
-const REPAINT_MS = 650; // between two pictures, of which training has what measuring leaves, but at least:
-const LEAST_MS = 200;
+const REPAINT_MS = 650; // between two pictures, of which training has what measuring leaves
+const MOST_MS = 800; // measured in full by itself: a point with which a slice would take longer
 const MOST_OFFERED = 20; // examples
 
 const FAST = 4; // times fewer points are measured
 
-/** @type {{turn: number, about: any, sides: string[], names: string[], histories: History[], shown: number, running: boolean, fast: boolean, seconds: number, problem: string}} */
+/** @type {{turn: number, about: any, sides: string[], names: string[], histories: History[], shown: number, running: boolean, fast: boolean, problem: string}} */
 let training = null;
 
 const hasEnded = () => stepNumber() >= LAST_STEP || training.problem !== "";
 
 let timer = 0;
-let overhead = 0, stepMs = 0, dueMs = 0; // what measuring and packing took last, a step, and measuring a point that is due
+let overhead = 0, stepMs = 0, fullMs = Infinity; // what a passing point and packing took last, a step, and a point in full
 const workSoon = () => {
   clearTimeout(timer);
   timer = setTimeout(work);
@@ -30,37 +30,36 @@ const workSoon = () => {
 const isDue = (step) => step % (training.histories[0].every * (training.fast ? FAST : 1)) === 0;
 const stepNumber = () => training.histories[0].run.stepNumber;
 
-function takeStep() {
-  const started = performance.now();
-  for (const { run } of training.histories) run.step();
-  const stepped = performance.now(), isPoint = isDue(stepNumber());
-  if (isPoint) measure();
-  const ended = performance.now();
-  stepMs = stepped - started;
-  if (isPoint) dueMs = ended - stepped;
-  training.seconds += (ended - started) / 1000;
-}
-
 /* A diverged network has nothing to measure. */
 const measure = (inFull = true) => training.problem || training.histories.forEach((history) => history.add(inFull));
 
-/* Take some steps and show them; whatever was asked in the meantime comes before the next ones. */
+/*
+ * Take some steps and show them, or measure in full the due point at which the last ones ended; whatever was asked in the
+ * meantime comes before the next ones.
+ */
 function work() {
   if (!training.running) return;
-  advance(Math.max(LEAST_MS, REPAINT_MS - overhead));
-  const started = performance.now();
-  measure(hasEnded());
+  const began = performance.now(), isOwed = isDue(stepNumber()) && training.histories[0].points.at(-1).written < stepNumber();
+  if (!isOwed) advance(REPAINT_MS - overhead);
+  const started = performance.now(), inFull = isOwed || hasEnded() || (isDue(stepNumber()) && started - began + fullMs < MOST_MS);
+  measure(inFull);
   if (hasEnded()) training.running = false;
   tell();
-  overhead = performance.now() - started;
+  const took = performance.now() - started;
+  if (inFull) fullMs = took;
+  else overhead = took;
   workSoon();
 }
 
+/* Take steps for about this long, at least one, and none after one at which a point is due. */
 function advance(ms) {
   const end = performance.now() + ms;
   try {
-    do takeStep();
-    while (!hasEnded() && performance.now() + stepMs + (isDue(stepNumber() + 1) ? dueMs : 0) < end);
+    do {
+      const started = performance.now();
+      for (const { run } of training.histories) run.step();
+      stepMs = performance.now() - started;
+    } while (!hasEnded() && !isDue(stepNumber()) && performance.now() + stepMs < end);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     training.problem = error.message;
@@ -69,13 +68,13 @@ function advance(ms) {
 
 /** Report the state and the pictures; `refused`: why the last command was not carried out. */
 function tell(refused = "") {
-  const { turn, about, names, histories, shown, running, seconds, problem } = training, history = histories[shown];
+  const { turn, about, names, histories, shown, running, problem } = training, history = histories[shown];
   const other = histories.length > 1 ? { name: names[1 - shown], past: histories[1 - shown] } : null;
   const { measured: { step, exact }, written: counted } = history.points.at(-1), { parts, heldOut, isHeldOut } = history.run.examples;
   const best = parts.map((part, at) => ({ part, ...bestHead(history, at) }));
   const payload = runPayload(history, about, other), measured = histories.map(({ last }) => ({ exact: last.exact, loss: last.loss }));
   const examples = heldOut.slice(0, MOST_OFFERED).map(({ source }) => source);
-  const outcome = { running, over: hasEnded(), seconds, problem, refused, few: isHeldOut ? 0 : FEW };
+  const outcome = { running, over: hasEnded(), seconds: history.run.seconds, problem, refused, few: isHeldOut ? 0 : FEW };
   const state = { turn, step, counted, exact, best, measured, ...outcome, examples, ...history.shown(), payload };
   self.postMessage(state, { transfer: [payload.buffer] });
 }
@@ -86,7 +85,7 @@ const commands = {
     const examples = new Examples(task, tokenizer ? new Tokenizer(tokenizer) : learnedTokenizer(pairs.flat()), pairs);
     const histories = [];
     for (const config of configs) histories.push(new History(await makeRun(examples, config)));
-    training = { turn, about, sides, names, histories, shown: 0, running: false, fast: false, seconds: 0, problem: "" };
+    training = { turn, about, sides, names, histories, shown: 0, running: false, fast: false, problem: "" };
   },
   run: ({ on }) => {
     training.running = on && !hasEnded();
@@ -99,7 +98,7 @@ const commands = {
   },
   show: ({ shown }) => (training.shown = shown),
   file: async ({ use }) => {
-    const { turn, sides, histories, shown, seconds } = training, bytes = await checkpointOf(histories[shown], { sides, seconds, steps: LAST_STEP });
+    const { turn, sides, histories, shown } = training, bytes = await checkpointOf(histories[shown], { sides, steps: LAST_STEP });
     self.postMessage({ turn, use, bytes }, { transfer: [bytes.buffer] });
   },
   fast: ({ on }) => (training.fast = on),

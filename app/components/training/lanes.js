@@ -31,7 +31,7 @@ const curvesOfRun = ({ loss, quality, compared }) => [
     ...PLAIN,
     title: "loss",
     meaning: "Cross-entropy per target token on the validation sample, in nats; logarithmic scale.",
-    unit: " nats per token",
+    unit: compared ? " nats" : " nats per token", // as there is little room
     curve: loss,
     others: compared ? [compared.loss] : [],
     logarithmic: true,

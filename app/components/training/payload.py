@@ -69,7 +69,7 @@ def _tokens(pieces: Sequence[str], subwords: bool) -> list[RecordToken]:
             -1,
             piece,
             piece.lstrip(_BOUNDARY) if subwords else piece,
-            piece.startswith(_BOUNDARY) or not subwords,
+            not subwords or piece.startswith(_BOUNDARY) or piece in SPECIALS,
             piece in SPECIALS,
             piece == SPECIALS[UNK],
         )
@@ -112,10 +112,12 @@ def payload(
     if small:
         by_kind["cross"] = (by_kind["cross"][0], *small.measures)
         marks = (*(mark for mark in marks if mark.kind != "cross"), *small.marks)
-    sides = {
-        side: any(_BOUNDARY in piece for s in snapshots.sentences for piece in getattr(s, side))
-        for side in ("source", "target_in", "target_out")
-    }
+    sides = [
+        {side: getattr(s, side) for side in ("source", "target_in", "target_out")}
+        for s in snapshots.sentences
+    ]
+    # Sources show the kind of vocabulary: a network in training may write nothing but <eos>.
+    subwords = any(_BOUNDARY in piece for one in sides for piece in one["source"])
     data: dict[str, Any] = {
         "name": name,
         "languages": list(languages),
@@ -127,8 +129,8 @@ def payload(
         "compared": small and small.compared,
         "live": small is not None,
         "sentences": [
-            _sentence({side: _tokens(getattr(s, side), sides[side]) for side in sides})
-            for s in snapshots.sentences
+            _sentence({side: _tokens(pieces, subwords) for side, pieces in one.items()})
+            for one in sides
         ],
         "measures": {kind: [_measure(kind, m) for m in _ordered(kind, by_kind)] for kind in KINDS},
         "marks": [_mark(mark) for mark in marks],

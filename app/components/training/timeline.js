@@ -160,7 +160,7 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
   lanes.forEach((lane, place) => {
     const top = tops[place];
     const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
-        if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
+    if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
     if (narrow) { // the first lane of a head names it; beside a chance there is no room
       context.font = fontOf(theme, 14, 600);
       const after = context.measureText(lane.title).width + 10;

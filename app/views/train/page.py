@@ -86,6 +86,11 @@ def start_or_pause(training: Training) -> None:
     training.running = not training.running
 
 
+def is_begun(training: Training) -> bool:
+    """Whether it has taken a step, or takes its first one after these widgets are drawn."""
+    return training.running or bool(training.step)
+
+
 def one_step(training: Training) -> None:
     """Take one step, and measure it."""
     training.advance(0)
@@ -114,7 +119,9 @@ def control_row(training: Training) -> int:
             disabled=training.running or training.is_over,
         )
         training.fast = st.toggle("Faster", key="train_fast", help="Fewer points are measured.")
-        st.button("Start again", key="train_again", on_click=restart, disabled=not training.step)
+        st.button(
+            "Start again", key="train_again", on_click=restart, disabled=not is_begun(training)
+        )
         if len(training.histories) > 1:
             names = dict(enumerate(training.names))
             at = choose("Shown", names, 0, "train_shown", show_label=False)
@@ -146,7 +153,7 @@ def predict(training: Training) -> None:
             format_func=lambda one: say(f"predict.{options[one]}"),
             key="train_predicted",
             persist_state="session",
-            disabled=bool(training.step),
+            disabled=is_begun(training),
             label_visibility="collapsed",
         )
     if is_decided(training):

@@ -1,6 +1,6 @@
 // Points of a run: what was measured there, the weights, and the maps of one example, as in core/small/history.py.
 
-import { BOS } from "../subwords.js";
+import { BOS, UNK } from "../subwords.js";
 import { MAX_LENGTH, padded } from "./examples.js";
 
 const MOST_POINTS = 40; // when there are more, every other one is forgotten, and further ones come half as often
@@ -33,9 +33,8 @@ export class History {
     const { run, points } = this, step = run.stepNumber, last = points.at(-1);
     const passing = step % this.every !== 0, written = inFull ? step : last.written, exact = inFull ? null : last.measured.exact;
     if (last?.measured.step === step && last.written >= written) return;
-    if (last?.passing) points.pop();
-    const weights = Object.values(run.network.parameters).map(({ values }) => Float32Array.from(values));
-    points.push({ measured: run.measure(exact), weights, maps: run.maps(...this.ids), passing, written });
+    if (last?.passing || last?.measured.step === step) points.pop();
+    points.push({ measured: run.measure(exact), weights: this.weights(Float32Array), maps: run.maps(...this.ids), passing, written });
     if (points.length <= MOST_POINTS) return;
     this.every *= 2;
     this.points = points.filter(({ measured }) => measured.step % this.every === 0);
@@ -49,18 +48,28 @@ export class History {
   watch(source) {
     const { run, points } = this, example = run.examples.heldOut.find((one) => one.source === source) ?? { source, target: "" };
     const [own, right] = run.examples.encode(example), target = example.target ? right : run.write(padded([own]), MAX_LENGTH)[0];
-    const now = Object.values(run.network.parameters).map(({ values }) => Float64Array.from(values));
+    const maps = this.replay(() => run.maps(own, target));
+    points.forEach((point, at) => (point.maps = maps[at]));
+    this.example = example;
+    this.ids = /** @type {[number[], number[]]} */ ([own, target]);
+  }
+
+  /** Call a function with the weights of each point in turn. @template T @param {() => T} use */
+  replay(use) {
+    const now = this.weights(Float64Array);
     try {
-      const maps = points.map(({ weights }) => {
+      return this.points.map(({ weights }) => {
         this.setWeights(weights);
-        return run.maps(own, target);
+        return use();
       });
-      points.forEach((point, at) => (point.maps = maps[at]));
-      this.example = example;
-      this.ids = /** @type {[number[], number[]]} */ ([own, target]);
     } finally {
       this.setWeights(now);
     }
+  }
+
+  /** Copies of the network's weights. @template T @param {{from: (numbers: Float32Array) => T}} Numbers */
+  weights(Numbers) {
+    return Object.values(this.run.network.parameters).map(({ values }) => Numbers.from(values));
   }
 
   setWeights(weights) {
@@ -76,7 +85,8 @@ export class History {
 
   /** The tokens along the axes of the maps. */
   tokens() {
-    const { run: { examples: { tokenizer } }, ids: [source, target] } = this, tokensOf = (ids) => ids.map((id) => tokenizer.token(id));
+    const { run: { examples: { tokenizer } }, ids: [source, target] } = this;
+    const tokensOf = (ids) => ids.map((id) => ({ ...tokenizer.token(id), unknown: id === UNK }));
     return { source: tokensOf(source), target_in: tokensOf([BOS, ...target.slice(0, -1)]), target_out: tokensOf(target) };
   }
 }

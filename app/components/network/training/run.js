@@ -4,6 +4,7 @@
 
 import { makeHeap } from "../product.js";
 import { BOS, EOS } from "../subwords.js";
+import { bleuOf } from "./bleu.js";
 import { collate, MAX_LENGTH, PAD, padded } from "./examples.js";
 import { TrainedTransformer } from "./network.js";
 import { Random } from "./tasks.js";
@@ -37,6 +38,7 @@ export class SmallRun {
     this.initialise();
     this.empty = heap.used;
     this.stepNumber = 0;
+    this.seconds = 0; // spent in steps
     /** @type {number[]} */
     this.losses = [];
   }
@@ -60,13 +62,14 @@ export class SmallRun {
 
   /** Train on the next batch; return its loss. Throws a RangeError if the loss is not finite any more. */
   step() {
-    const loss = this.gradients(this.examples.batch(this.random, BATCH));
+    const started = performance.now(), loss = this.gradients(this.examples.batch(this.random, BATCH));
     let squares = 0;
     for (const { gradient } of Object.values(this.network.parameters)) for (let i = 0; i < gradient.length; i++) squares += gradient[i] ** 2;
     if (!Number.isFinite(loss + squares))
       throw new RangeError(`the loss is ${loss} at step ${this.stepNumber + 1}: start again with a longer warm-up`);
     this.adam(Math.min(1, CLIP_NORM / (Math.sqrt(squares) + 1e-6)));
     this.losses.push(loss);
+    this.seconds += (performance.now() - started) / 1000;
     return loss;
   }
 
@@ -108,8 +111,20 @@ export class SmallRun {
   }
 
   exactness() {
-    const { source, targetOut } = this.examples.held, written = this.write(source, targetOut.length + MORE_TOKENS), right = rowsOfIds(targetOut);
+    const [written, right] = this.answers();
     return written.filter((row, n) => row.join() === right[n].join()).length / written.length;
+  }
+
+  /** The BLEU of the answers to the held-out examples. */
+  bleu() {
+    const [written, right] = this.answers().map((rows) => rows.map((ids) => this.examples.tokenizer.decode(ids)));
+    return bleuOf(written, right);
+  }
+
+  /* What the network writes for the held-out examples, and the right answers. */
+  answers() {
+    const { source, targetOut } = this.examples.held;
+    return [this.write(source, targetOut.length + MORE_TOKENS), rowsOfIds(targetOut)];
   }
 
   /* The shares and the chance of `measure`, from the maps of the last pass over the held-out examples. */

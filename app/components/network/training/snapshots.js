@@ -23,6 +23,19 @@ const ROLES = {
   ],
   cross: [],
 };
+/* Those that saved snapshots hold, in their order. */
+const SAVED_ROLES = {
+  encoder: ROLES.encoder.filter(({ keyOf }) => keyOf !== NEXT),
+  decoder: [ROLES.decoder[1], ROLES.decoder[0], ROLES.decoder[2]],
+  cross: [ROLES.encoder[3]],
+};
+
+const KINDS = /** @type {Kind[]} */ (Object.keys(ROLES));
+
+/* The queries and keys of a sentence's maps. @returns {Record<Kind, [number, number]>} */
+function sizesOf({ source: { length: S }, target_out: { length: T } }) {
+  return { encoder: [S, S], decoder: [T, T], cross: [T, S] };
+}
 
 /** Join the points' numbers to one array. @param {(number[] | Float32Array | Float64Array)[]} parts */
 const stacked = (parts) => Float32Array.from(parts.flatMap((part) => [...part]));
@@ -35,10 +48,9 @@ const stacked = (parts) => Float32Array.from(parts.flatMap((part) => [...part]))
  */
 export function runPayload(past, about, compared) {
   const { points, run: { config, network } } = past, tokens = past.tokens(), measured = points.map((point) => point.measured);
-  const sizes = { source: tokens.source.length, target: tokens.target_out.length }, kinds = /** @type {Kind[]} */ (Object.keys(ROLES));
-  const sizeOf = { encoder: [sizes.source, sizes.source], decoder: [sizes.target, sizes.target], cross: [sizes.target, sizes.source] };
+  const sizes = sizesOf(tokens);
   const data = {
-    ...about, heads: config.heads, layers: Object.fromEntries(kinds.map((kind) => [kind, network[kind === "encoder" ? kind : "decoder"].length])),
+    ...about, heads: config.heads, layers: Object.fromEntries(KINDS.map((kind) => [kind, network[kind === "encoder" ? kind : "decoder"].length])),
     steps: measured.map(({ step }) => step),
     loss: measured.map(({ loss }) => loss),
     quality: {
@@ -49,8 +61,8 @@ export function runPayload(past, about, compared) {
     live: true, sentences: [{ ...tokens, source_text: textOf(tokens.source), translation: textOf(tokens.target_out) }],
     measures: {}, marks: [], opened: { sentence: 0, step: null, kind: "cross", layer: 0, head: 0 },
   };
-  for (const kind of kinds) {
-    const maps = points.map((point) => point.maps[kind]), [Q, K] = sizeOf[kind];
+  for (const kind of KINDS) {
+    const maps = points.map((point) => point.maps[kind]), [Q, K] = sizes[kind];
     const measures = [entropyOf(kind, maps, Q, K), ...ROLES[kind].map((role) => roleOf(kind, role, maps, Q, K)), ...(kind === "cross" ? partsOfRun(past) : [])];
     const [layers, heads] = [data.layers[kind], config.heads], rows = (level) => Array.from({ length: layers }, (_, l) => [...level.subarray(l * heads, (l + 1) * heads)]);
     data.measures[kind] = measures.map(({ name, short, meaning, chance, level }) => ({ name, short, meaning, chance, level: level && rows(level) }));
@@ -59,6 +71,32 @@ export function runPayload(past, about, compared) {
     Object.assign(data, packedMaps(kind, maps, Q, K));
   }
   return packPayload(data);
+}
+
+/**
+ * The arrays of a healthy run's attention snapshots, as core/record/attention_snapshots.py saves them: name, shape, numbers.
+ * @param {import("./history.js").History} past
+ * @param {number[]} bleu  at each point
+ * @param {number} every  keep one point of this many, with the last
+ * @returns {[string, number[], Uint8Array | Int32Array | Float32Array | Uint16Array][]}
+ */
+export function snapshotArrays(past, bleu, every) {
+  const isKept = (_, at) => (past.points.length - 1 - at) % every === 0, points = past.points.filter(isKept), P = points.length;
+  const tokens = past.tokens(), sentence = Object.fromEntries(Object.entries(tokens).map(([side, of]) => [side, of.map(({ piece }) => piece)]));
+  const words = new TextEncoder().encode(JSON.stringify({ format: 1, sentences: [sentence] })), measured = points.map((point) => point.measured);
+  const ofKind = KINDS.flatMap((kind) => {
+    const maps = points.map((point) => point.maps[kind]), [Q, K] = sizesOf(tokens)[kind], H = past.run.config.heads, L = maps[0].length / (H * Q * K);
+    const roles = SAVED_ROLES[kind].map((role) => roleOf(kind, role, maps, Q, K).values);
+    const byPoint = points.map((_, p) => roles.flatMap((values) => [...values.subarray(p * L * H, (p + 1) * L * H)]));
+    return /** @type {ReturnType<typeof snapshotArrays>} */ ([
+      [`entropy_${kind}`, [P, L, H], entropyOf(kind, maps, Q, K).values], [`roles_${kind}`, [P, roles.length, L, H], stacked(byPoint)],
+      [`${kind}_0`, [P, L, H, Q, K], Uint16Array.from(maps.flatMap((all) => Array.from(all, halfOf)))],
+    ]);
+  });
+  return [
+    ["words", [words.length], words], ["steps", [P], Int32Array.from(measured, ({ step }) => step)],
+    ["loss", [P], Float32Array.from(measured, ({ loss }) => loss)], ["bleu", [P], Float32Array.from(bleu.filter(isKept))], ...ofKind,
+  ];
 }
 
 const textOf = (tokens) => tokens.filter(({ special }) => !special).map(({ text, starts_word }) => (starts_word ? ` ${text}` : text)).join("").trim();
