@@ -21,7 +21,7 @@ from core.benchmarks.contest import (
     alternate,
     compete,
 )
-from core.benchmarks.networks import Weights
+from core.benchmarks.networks import Weights, baseline_of
 from core.record.capture import capture as watching
 from core.text.tokenizer import BOS, EOS, PAD
 
@@ -114,7 +114,8 @@ def test_rounds_are_interleaved_and_limited_in_time():
 
 def test_forced_networks_write_a_fixed_number_of_tokens():
     weights = Weights.of(None, TINY)
-    scratch, baseline = weights.fixed_length(7)
+    scratch = weights.fixed_length(7)
+    baseline = baseline_of(scratch)
     source = weights.sources(4, 7)
     assert source.shape == (4, 7) and (source[:, -1] == EOS).all() and (source != PAD).all()
     assert len({tuple(row) for row in source.tolist()}) == 4
