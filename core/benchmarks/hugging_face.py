@@ -155,10 +155,9 @@ class Original:
                 f"{shown(folder)} holds other weights than those that were imported: give the "
                 "folder that core.convert read"
             )
-        code = next(iter(tokenizers[0].frame.languages), None)
         first = [tokenizers[0].token(id).piece for id in tokenizers[0].first]
         # The ids depend on none of these options, but some folders cannot be read without them.
-        options = Options(("de", "en"), first=first[0] if first else None, codes=(code, code))
+        options = Options(("de", "en"), first=first[0] if first else None, any_codes=True)
         plan = FAMILIES[imported.family].read(weights, options)
         return cls(folder, plan.source, plan.target)
 
