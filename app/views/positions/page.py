@@ -44,8 +44,8 @@ with page:
     )
     inspection = ask_for_inspection()
     if inspection.card.model.position_table == "none":
-        words = ["no-table"] + ["no-table-bias"] * bool(inspection.card.model.relative_buckets)
-        st.info(" ".join(text("positions", name) for name in words))
+        has_bias = inspection.card.model.relative_buckets is not None
+        st.info(text("positions", "no-table-bias" if has_bias else "no-table"))
         st.stop()
     found = open_with("positions", inspection.record, questions(inspection))
 show_table(inspection)
