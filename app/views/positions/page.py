@@ -45,7 +45,7 @@ with page:
     inspection = ask_for_inspection()
     if inspection.card.model.position_table == "none":
         has_bias = inspection.card.model.relative_buckets is not None
-        st.info(text("positions", "no-table-bias" if has_bias else "no-table"))
+        st.write(text("positions", "no-table-bias" if has_bias else "no-table"))
         st.stop()
     found = open_with("positions", inspection.record, questions(inspection))
 show_table(inspection)
