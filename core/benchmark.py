@@ -126,6 +126,7 @@ def parser() -> Parser:
     p.path("--json", "write the rows here")
     p.add_argument("--threads", type=whole_number(1), help="threads of each contestant; default 1")
     p.path("--checkpoint", "take the weights from here; default scratch-de-en")
+    p.path("--library", "for decode: the folder that core.convert read for --checkpoint")
     p.add_argument(
         "--random",
         nargs="?",

@@ -18,7 +18,7 @@ vocabulary. No pickle is read. These two lines write a .pt file as safetensors:
 import re
 import sys
 from argparse import Namespace
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +109,8 @@ def _check(arguments: Namespace) -> None:
 
     if arguments.out is not None:
         raise ValueError("--check writes no folder: leave out --out, or convert without --check")
-    options = _options(arguments, ("de", "en"))  # no comparison depends on the languages' names
+    # No comparison depends on the languages.
+    options = replace(_options(arguments, ("de", "en")), any_codes=True)
     report = check_folder(arguments.check, arguments.family, options, arguments.reference)
     sys.stdout.write(f"{report.text}\n")
     write_result(arguments.json, {k: v for k, v in asdict(report).items() if k != "text"})

@@ -154,7 +154,10 @@ class FastTransformer(Transformer):
         path_BM = torch.cat((state.path_BM, state.slot_BK), dim=1)
         M = path_BM.shape[1]
         tree = state.tree.with_space(M - K, K)
-        state.decoder.step(x_BD, tree.tensor, path_BM, state.memory, state.source_mask)
+        bias_HT = None
+        if self.config.relative_buckets:
+            bias_HT = self.decoder_bias(1, state.length + 1)[:, 0].contiguous()
+        state.decoder.step(x_BD, tree.tensor, path_BM, state.memory, state.source_mask, bias_HT)
         tree.filled = M
         logits_BV = self.classify(self.decoder_norm(x_BD))
         return logits_BV, replace(state, tree=tree, path_BM=path_BM, length=state.length + 1)
@@ -168,14 +171,8 @@ class FastTransformer(Transformer):
 
 
 def _has_kernels(config: ModelConfig) -> bool:
-    """Return whether step.c has every part of such a decoder's layers; T5's run in torch."""
-    return (
-        config.norm == "layer"
-        and not config.gated
-        and not config.relative_buckets
-        and config.scale_scores
-        and config.heads("decoder") * config.size_of_head("decoder") == config.d_model
-    )
+    """Return whether step.c has every part of such a decoder's layers."""
+    return config.norm != "deviation"
 
 
 def _is_standard(layer: nn.Module) -> bool:
@@ -221,15 +218,23 @@ def _parameters(module: nn.Module) -> list[nn.Parameter]:
 @torch.no_grad()
 def _pack(layer: Any) -> tuple[Layer, Product]:
     attention, cross = layer.self_attention, layer.cross_attention
-    inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
+    feed = layer.feed_forward
     products = [_fused(attention.query, attention.key, attention.value)]
-    products += map(_fused, (attention.output, cross.query, cross.output, inner, outer))
-    activation = layer.feed_forward.activation
+    products += map(_fused, (attention.output, cross.query, cross.output))
+    products += [_fused(feed.inner, *([feed.gate] if feed.gate else [])), _fused(feed.outer)]
     norms = [
-        (norm.weight.detach(), norm.bias.detach(), norm.eps)
+        (norm.weight.detach(), None if norm.bias is None else norm.bias.detach(), norm.eps)
         for norm in (layer.norm1, layer.norm2, layer.norm3)
     ]
-    return Layer(products, norms, layer.norm_first, activation), _fused(cross.key, cross.value)
+    packed = Layer(
+        products,
+        norms,
+        norm_first=layer.norm_first,
+        activation=feed.activation,
+        scaled=attention.scale_scores,
+        gated=feed.gate is not None,
+    )
+    return packed, _fused(cross.key, cross.value)
 
 
 def _fused(*layers: nn.Linear) -> Product:

@@ -118,7 +118,7 @@ class _Norm(ctypes.Structure):
 class _Layer(ctypes.Structure):
     _fields_ = (
         *(("products", _Affine * 6), ("norms", _Norm * 3)),
-        *(("norm_first", c_int64), ("activation", c_int64)),
+        *((name, c_int64) for name in ("norm_first", "activation", "scaled", "gated")),
     )
 
 
@@ -158,22 +158,31 @@ class Layer:
     """A decoder layer as a C struct, with references to the tensors that it points into.
 
     `products`: fused q, k and v; self-attention output; cross-attention query; cross-attention
-    output; feed-forward inner and outer. `norms`: weight, bias and eps of norm1 to norm3.
+    output; feed-forward inner and outer. If `gated`, the inner one has the gate's columns behind
+    its own. `norms`: weight, bias and eps of norm1 to norm3; one without a bias divides by the root
+    mean square. If `scaled`, scores are divided by √E.
     """
 
     def __init__(
         self,
         products: Sequence[Product],
-        norms: Sequence[tuple[Tensor, Tensor, float]],
+        norms: Sequence[tuple[Tensor, Tensor | None, float]],
+        *,
         norm_first: bool,
         activation: Activation,
+        scaled: bool,
+        gated: bool,
     ):
         self._kept = products, norms
         self.struct = _Layer(
             (_Affine * 6)(*(product.struct for product in products)),
-            (_Norm * 3)(*((w.data_ptr(), b.data_ptr(), eps) for w, b, eps in norms)),
+            (_Norm * 3)(
+                *((w.data_ptr(), None if b is None else b.data_ptr(), eps) for w, b, eps in norms)
+            ),
             norm_first,
             _ACTIVATIONS[activation],
+            scaled,
+            gated,
         )
         self.widest: int = max(product.struct.out for product in products)
 
@@ -187,22 +196,30 @@ class Decoder:
         self._widest = max(layer.widest for layer in layers)
 
     def step(
-        self, x_BD: Tensor, tree: Tensor, path_BM: Tensor, memory: Tensor, source: Tensor
+        self,
+        x_BD: Tensor,
+        tree: Tensor,
+        path_BM: Tensor,
+        memory: Tensor,
+        source: Tensor,
+        bias_HT: Tensor | None,
     ) -> None:
         """Run all layers for one new token per row; overwrite `x_BD` with the output.
 
         Writes the new keys and values to the last K of the M cells of `tree`, whose shape is
-        [L, 2, N, H, capacity, E]; `memory` is [L, 2, N, H, S, E] and `source` its mask. All tensors
-        are contiguous.
+        [L, 2, N, H, capacity, E]; `memory` is [L, 2, N, H, S, E] and `source` its mask. `bias` is
+        added to the scores of self-attentions, by the position of the key among a row's T tokens.
+        All tensors are contiguous.
         """
         step_c = _library()
         B, D = x_BD.shape
         (L, _, N, H, S, E), M = memory.shape, path_BM.shape[1]
-        floats = x_BD.new_empty(B * (3 * D + self._widest))
+        floats = x_BD.new_empty(B * (2 * D + H * E + self._widest))
         counts = torch.empty(B + N, dtype=torch.int64, device="cpu")
         cells = torch.empty(B * M + N * S, dtype=torch.int32, device="cpu")
         step_c.decode(
-            *(self._structs, L, N, B // N, H, E, x_BD.data_ptr()),
+            *(self._structs, L, N, B // N, H, E, D, x_BD.data_ptr()),
             *(tree.data_ptr(), tree.shape[-2], M, path_BM.data_ptr(), memory.data_ptr(), S),
-            *(source.data_ptr(), floats.data_ptr(), counts.data_ptr(), cells.data_ptr()),
+            *(source.data_ptr(), None if bias_HT is None else bias_HT.data_ptr()),
+            *(floats.data_ptr(), counts.data_ptr(), cells.data_ptr()),
         )

@@ -41,8 +41,8 @@ def library() -> ctypes.CDLL | None:
         ),
         "beam_candidates": (pointer, pointer, *[number] * 6, pointer, pointer, pointer),
         "decode": (
-            *(pointer, number, number, number, number, number, pointer, pointer, number, number),
-            *(pointer, pointer, number, pointer, pointer, pointer, pointer),
+            *(pointer, *[number] * 6, pointer, pointer, number, number),
+            *(pointer, pointer, number, *[pointer] * 5),
         ),
     }.items():
         function = getattr(loaded, name)

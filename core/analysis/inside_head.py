@@ -150,6 +150,7 @@ class CodeLine:
 _ours = partial(CodeLine, "core.model.transformer")
 _attend = partial(_ours, "MultiHeadAttention.attend")
 _dot = partial(_ours, "scaled_dot_product_attention")
+_bias = _dot("scores_BHTS = scores_BHTS + bias_HTS")
 _theirs = partial(CodeLine, "torch.nn.functional", "multi_head_attention_forward")
 _keys_values = "return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))"
 _projections = "q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)"
@@ -186,3 +187,12 @@ PLACES: dict[str, dict[str, tuple[CodeLine, ...]]] = {
 Torch's source has no markers for these lines, so they are listed here. A test looks up each line in
 the installed source, and fails if another torch version no longer contains it.
 """
+
+
+def code_of(inside: InsideHead, architecture: str, stage: str) -> tuple[CodeLine, ...]:
+    """Return the lines that compute a stage of a head; a score is scaled, gets a bias, or both."""
+    places = PLACES[architecture]
+    if stage != "scale":
+        return places[stage]
+    scaled = places["scale"] if inside.divisor != 1 else ()
+    return scaled if inside.distance_K is None else (*scaled, _bias)

@@ -19,8 +19,8 @@ import numpy as np
 
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint
-from core.text.line import tokens_and_words
-from core.text.tokenizer import BOS, EOS, Token, Tokenizer, special, with_first
+from core.text.line import tokens_and_words, words_of_line
+from core.text.tokenizer import BOS, EOS, Token, Tokenizer, special, with_first, with_forced
 
 T = TypeVar("T")
 
@@ -43,9 +43,10 @@ class Line(NamedTuple):
 class Sentence:
     """A tokenised `Line`. `source` and `target` end with <eos>.
 
-    A source begins with the `first` tokens of the source tokenizer, if there are any. A sentence
-    with gold links also has the given word of each token of both sides that is not special, see
-    `core.text.line`.
+    A source begins with the `first` tokens and the prefix of its tokenizer's frame, a target with
+    the forced tokens, as in a translation. A sentence with gold links also has the given word of
+    each token of both sides that is not special, see `core.text.line`; those of the prefix are
+    negative. `leads` are the numbers of special tokens in front of the source and of the target.
     """
 
     index: int
@@ -55,16 +56,12 @@ class Sentence:
     reference: str
     gold: Gold | None = None
     words: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    leads: tuple[int, int] = (0, 0)
 
     @property
     def line(self) -> Line:
         """The pair as text."""
         return Line(self.index, self.source_text, self.reference, self.gold)
-
-    @property
-    def lead(self) -> int:
-        """The number of special tokens in front of the source."""
-        return [token.special for token in self.source].index(False)  # a source is not empty
 
     @property
     def target_in(self) -> tuple[Token, ...]:
@@ -85,10 +82,15 @@ def tokenised(checkpoint: Checkpoint, lines: Iterable[Line]) -> tuple[Sentence, 
 
 def _tokenised(tokenizers: tuple[Tokenizer, Tokenizer], line: Line) -> Sentence:
     index, *texts, gold = line
-    (source, of_source), (target, of_target) = map(tokens_and_words, tokenizers, texts)
-    source = (*with_first(tokenizers[0], source), special(EOS))
-    words = (tuple(of_source), tuple(of_target)) if gold else ((), ())
-    return Sentence(index, source, (*target, special(EOS)), *texts, gold, words)
+    given = tokenizers[0].frame.prefixed(texts[0])
+    added = len(words_of_line(given)) - len(words_of_line(texts[0]))  # words of the prefix
+    source, of_source = tokens_and_words(tokenizers[0], given)
+    target, of_target = tokens_and_words(tokenizers[1], texts[1])
+    words = (tuple(n - added for n in of_source), tuple(of_target)) if gold else ((), ())
+    sides = with_first(tokenizers[0], source), with_forced(tokenizers[1], target) if target else ()
+    leads = len(sides[0]) - len(source), len(sides[1]) - len(target)
+    source, target = ((*side, special(EOS)) for side in sides)
+    return Sentence(index, source, target, *texts, gold, words, leads)
 
 
 class _Lazy(Sequence[T]):

@@ -39,7 +39,7 @@ def reordered(sentence: Sentence) -> Sentence:
 
     Special tokens stay in place: <eos> at the end, and any others in front.
     """
-    lead = sentence.lead
+    lead, _ = sentence.leads
     text = sentence.source[lead:-1]
     order = np.random.default_rng((_SEED, sentence.index)).permutation(len(text))
     source = (*sentence.source[:lead], *(text[i] for i in order), sentence.source[-1])
@@ -274,11 +274,10 @@ def _aligned_to_produced(maps: Maps) -> Bools:
         words = None
     if words is not None and maps.sentence.gold is not None:
         of_source, of_target = map(np.array, words)
+        of_keys, of_rows = (slice(lead, -1) for lead in maps.sentence.leads)
         for source, target in maps.sentence.gold.sure:
             # The last row produces <eos> and the last key is <eos>: neither is part of a word.
-            cells[:-1, maps.sentence.lead : -1] |= (of_target == target)[:, None] & (
-                of_source == source
-            )
+            cells[of_rows, of_keys] |= (of_target == target)[:, None] & (of_source == source)
     return cells
 
 

@@ -6,7 +6,7 @@ import torch
 
 from core.benchmarks.contest import Cell, Missing, Options, Row, Size, alternate
 from core.benchmarks.decode import capture_maps, run_search
-from core.benchmarks.networks import Weights
+from core.benchmarks.networks import Weights, baseline_of
 from core.config import DecodeConfig
 from core.search.beam import search
 from core.translator import Translator
@@ -32,7 +32,8 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
     source_NS = weights.sources(size.batch, size.length)
-    scratch, baseline = weights.fixed_length(size.length)
+    scratch = weights.fixed_length(size.length)
+    baseline = baseline_of(scratch)
     for name, network in (("headlight", scratch), ("headlight-baseline", baseline)):
         if network is baseline and size.beam > 1:
             # A search without a KV cache takes minutes, and the maps cost the same as for beam 1.

@@ -24,7 +24,8 @@ class Options:
     `checkpoint` or `random` select the weights (see core.benchmarks.networks). A comparison has at
     most `rounds` rounds; after three rounds, it stops before it exceeds `seconds`. `axes` are names
     in AXES of core.benchmarks.scale, `data` is the folder of corpora. `compile` adds a contestant
-    that uses torch.compile. `against` is a commit to compare with.
+    that uses torch.compile. `library` is the folder from which `checkpoint` was imported.
+    `against` is a commit to compare with.
     """
 
     rounds: int = 21
@@ -37,6 +38,7 @@ class Options:
     data: Path | None = None
     device: str = "cpu"
     compile: bool = False
+    library: Path | None = None
     against: str | None = None
 
 
@@ -57,7 +59,7 @@ BASELINE = "baseline"
 class Contestant:
     """A named implementation; `run` returns one output per sentence.
 
-    If `exact` is False, as for int8 arithmetic, outputs may differ from the baseline's.
+    If `exact` is False, as for int8 arithmetic, outputs may differ from those of the first.
     """
 
     name: str
@@ -120,21 +122,23 @@ def alternate(
 def compete(
     cell: Cell, contestants: Sequence[Contestant], rounds: int, max_seconds: float
 ) -> Iterator[Row]:
-    """Yield a row for each contestant: milliseconds per sentence and the speed-up over BASELINE.
+    """Yield a row for each contestant: milliseconds per sentence and the speed-up over the first.
 
     The speed-up (`ratio`) is the median over rounds; above 1 is faster. `same` counts the outputs
-    equal to BASELINE's. If any differ, `reason` says so, and an exact contestant's `ratio` is None.
+    equal to those of the first. If any differ, `reason` says so, and an exact contestant has no
+    `ratio`.
     """
     outputs = {c.name: list(c.run()) for c in contestants}  # also the warm-up
     times = alternate([c.run for c in contestants], rounds, max_seconds)
     seconds_of = dict(zip(outputs, times, strict=True))
-    expected = outputs[BASELINE]
+    first = contestants[0].name
+    expected = outputs[first]
     for contestant in contestants:
         seconds = seconds_of[contestant.name]
         same = sum(a == b for a, b in zip(expected, outputs[contestant.name], strict=True))
         more: Row = {"same": same}
         if same == len(expected) or not contestant.exact:
-            more |= speedup(seconds, seconds_of[BASELINE])
+            more |= speedup(seconds, seconds_of[first])
         if same < len(expected):
             difference = "different output" if contestant.exact else "lower precision"
             more["reason"] = f"{difference}: {same} of {len(expected)} equal"

@@ -1,7 +1,8 @@
 """Compare decoding speed with alternatives that run the same weights on the same input.
 
 `baseline` is the usual tutorial loop over torch.nn.Transformer (core.benchmarks.tutorial). All
-contestants generate as many tokens as the source has, and the generated ids are compared.
+contestants generate as many tokens as the source has, and the generated ids are compared. With
+--library, an imported network is compared with its original folder, opened by transformers (`hf`).
 `headlight-compiled`, with --compile, runs the encoder and the decoding steps through torch.compile.
 """
 
@@ -27,7 +28,7 @@ from core.benchmarks.contest import (
     Size,
     compete,
 )
-from core.benchmarks.networks import Weights
+from core.benchmarks.networks import Weights, baseline_of
 from core.config import DecodeConfig
 from core.data.batches import pad
 from core.device import pick_device
@@ -41,7 +42,7 @@ from core.search.beam import search
 from core.text.tokenizer import BOS
 
 PACKAGES = ("transformers", "ctranslate2")
-OPTIONS = ("checkpoint", "random", "sizes", "device", "compile")
+OPTIONS = ("checkpoint", "random", "sizes", "device", "compile", "library")
 SIZES = (Size(1, 1, 13), Size(1, 5, 13), Size(64, 1, 13), Size(64, 5, 13), Size(64, 5, 60))
 
 
@@ -71,20 +72,25 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 def contestants(
     weights: Weights, size: Size, options: Options, folder: Path
 ) -> tuple[dict[str, Decode], set[Missing]]:
-    """Return each contestant's decoder by name, and the missing contestants."""
+    """Return each contestant's decoder by name, the one to compare with first; and the missing."""
     device = pick_device(options.device)
-    scratch, baseline = weights.fixed_length(size.length)
-    scratch, baseline = scratch.to(device), baseline.to(device)
+    scratch = weights.fixed_length(size.length).to(device)
     beam, steps = size.beam, size.length
-    decoders: dict[str, Decode] = {
-        BASELINE: lambda ids: tutorial.translate(baseline, ids, beam, steps),
+    own: dict[str, Decode] = {
         "headlight": lambda ids: run_search(scratch, ids, beam),
         "headlight+maps": lambda ids: run_search(scratch, ids, beam, maps=True),
-        "headlight-baseline": lambda ids: run_search(baseline, ids, beam),
     }
     if options.compile:
         compiled = compiled_copy(scratch)
-        decoders["headlight-compiled"] = lambda ids: run_search(compiled, ids, beam)
+        own["headlight-compiled"] = lambda ids: run_search(compiled, ids, beam)
+    if options.library is not None:
+        return _original(options.library, weights, size, device) | own, set()
+    baseline = baseline_of(scratch).to(device)
+    decoders = {
+        BASELINE: lambda ids: tutorial.translate(baseline, ids, beam, steps),
+        **own,
+        "headlight-baseline": lambda ids: run_search(baseline, ids, beam),
+    }
     missing: set[Missing] = set()
     for names, add in ((("hf", "hf+maps"), _hugging_face), (("ct2", "ct2-int8"), _ctranslate2)):
         try:
@@ -131,6 +137,20 @@ def capture_maps(network: Seq2Seq, source_NS: Tensor, targets: Sequence[Ids]) ->
     with capture(network) as captured:
         network.decode(target_in, *network.encode(source_NS))
     return [captured.maps(kind) for kind in KINDS]
+
+
+def _original(folder: Path, weights: Weights, size: Size, device: str) -> dict[str, Decode]:
+    """Return the decoders of the original network. Raises ValueError for another folder."""
+    original = hugging_face.Original.of(folder, weights.imported, weights.tokenizers)
+    try:
+        plain, watched = (original.open(maps).to(device) for maps in (False, True))
+    except ImportError as error:
+        raise ValueError(f"--library needs {error.name}: pip install -e .[benchmark]") from None
+    beam, steps = size.beam, size.length
+    return {
+        "hf": lambda ids: original.translate(plain, ids, beam, steps, False),
+        "hf+maps": lambda ids: original.translate(watched, ids, beam, steps, True),
+    }
 
 
 def _hugging_face(

@@ -1,16 +1,28 @@
-"""Convert a network to Hugging Face's transformers: Marian (post-norm) or Pegasus (pre-norm).
+"""Run the same weights in Hugging Face's transformers.
+
+An imported network's original is opened as it was saved. Networks of this project are converted to
+Marian (post-norm) or Pegasus (pre-norm).
 
 Marian normalises after each sub-layer and has no final norm; Pegasus normalises before each
 sub-layer and after each stack. Both put all sines before all cosines, so our positions are copied.
 """
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from core.benchmarks.networks import NEVER
+from core.checkpoint.imported import Imported
+from core.foreign.family import Options, Vocabulary
+from core.foreign.importing import FAMILIES
+from core.foreign.reference import LIBRARY
+from core.foreign.sources import shown
+from core.foreign.weights import Weights
 from core.model.transformer import Transformer
-from core.text.tokenizer import BOS, EOS, PAD
+from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 _LAYER = {  # theirs: ours
     "self_attn": "self_attention",
@@ -102,12 +114,12 @@ def _our_value(
 
 @torch.inference_mode()
 def translate(
-    model: Any, source_NS: Tensor, beam: int, steps: int, maps: bool
+    model: Any, source_NS: Tensor, beam: int, steps: int, maps: bool, pad: int = PAD
 ) -> list[tuple[int, ...]]:
     """Return the ids that `generate` writes, without <bos>; `maps` makes it output maps as well."""
     output = model.generate(
         source_NS,
-        attention_mask=(source_NS != PAD).long(),
+        attention_mask=(source_NS != pad).long(),
         num_beams=beam,
         do_sample=False,
         max_new_tokens=steps,
@@ -117,3 +129,71 @@ def translate(
     if maps:
         assert len(output.cross_attentions) == steps and output.encoder_attentions[0] is not None
     return [tuple(ids) for ids in output.sequences[:, 1:].tolist()]
+
+
+@dataclass(frozen=True)
+class Original:
+    """The saved network from which one of ours was imported, and its ids for ours."""
+
+    folder: Path
+    source: Vocabulary
+    target: Vocabulary
+
+    @classmethod
+    def of(
+        cls, folder: Path, imported: Imported | None, tokenizers: tuple[Tokenizer, Tokenizer] | None
+    ) -> "Original":
+        """Find the ids in the folder. Raises ValueError unless the network is from there."""
+        if imported is None or tokenizers is None or imported.family not in LIBRARY:
+            raise ValueError(
+                "--library needs a --checkpoint that core.convert wrote from a folder of "
+                f"{', '.join(LIBRARY)}"
+            )
+        weights = Weights(folder)
+        if weights.sha256() != imported.sha256:
+            raise ValueError(
+                f"{shown(folder)} holds other weights than those that were imported: give the "
+                "folder that core.convert read"
+            )
+        first = [tokenizers[0].token(id).piece for id in tokenizers[0].first]
+        # The ids depend on none of these options, but some folders cannot be read without them.
+        options = Options(("de", "en"), first=first[0] if first else None, any_codes=True)
+        plan = FAMILIES[imported.family].read(weights, options)
+        return cls(folder, plan.source, plan.target)
+
+    def open(self, maps: bool) -> Any:
+        """Return the transformers model, which never writes <pad>, <bos> or <eos>."""
+        from transformers import AutoModelForSeq2SeqLM, GenerationConfig, logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        more = {"attn_implementation": "eager"} if maps else {}
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            self.folder,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            **more,
+        ).eval()
+        start, pad, end = self.target.start, self.target.pad, int(self.target.rows[EOS])
+        model.generation_config = GenerationConfig(
+            pad_token_id=pad, decoder_start_token_id=start, eos_token_id=end
+        )
+        never = torch.zeros(model.get_output_embeddings().weight.shape[0])
+        never[[start, pad, end]] = NEVER
+
+        def forbid(module: Any, given: Any, output: Any) -> None:
+            output.logits += never.to(output.logits.device)
+
+        model.register_forward_hook(forbid)  # before the softmax, as in `Weights.fixed_length`
+        return model
+
+    def translate(
+        self, model: Any, source_NS: Tensor, beam: int, steps: int, maps: bool
+    ) -> list[tuple[int, ...]]:
+        """Return what `translate` returns, in our ids."""
+        rows = torch.from_numpy(self.source.rows).to(source_NS.device)
+        ids = rows[source_NS].masked_fill(source_NS == PAD, self.source.pad)
+        written = translate(model, ids, beam, steps, maps, self.source.pad)
+        ours = self.target.theirs_to_ours
+        return [tuple(ours[id] for id in sentence) for sentence in written]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from core.accelerate.network import accelerate
 from core.checkpoint.folder import load
+from core.checkpoint.imported import Imported
 from core.config import ModelConfig
 from core.data.batches import pad
 from core.model.baseline import Baseline, copy_weights
@@ -17,7 +18,7 @@ from core.model.build import build
 from core.model.transformer import Transformer
 from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
-_NEVER = -10_000.0  # logit bias that prevents <eos>, <pad> and <bos>
+NEVER = -10_000.0  # logit bias that prevents <eos>, <pad> and <bos>
 _SMALL = ModelConfig(
     source_vocab_size=8000,
     target_vocab_size=8000,
@@ -55,6 +56,7 @@ class Weights:
     network: Transformer
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None
     languages: tuple[str, str] = ("", "")
+    imported: Imported | None = None
 
     @classmethod
     def of(cls, folder: Path | None, random: str | None) -> "Weights":
@@ -79,10 +81,11 @@ class Weights:
             network.eval(),
             (checkpoint.source_tokenizer, checkpoint.target_tokenizer),
             (card.source_language, card.target_language),
+            card.imported,
         )
 
-    def fixed_length(self, length: int) -> tuple[Transformer, Baseline]:
-        """Return both implementations, modified to write exactly `length` tokens."""
+    def fixed_length(self, length: int) -> Transformer:
+        """Return the network, modified to write exactly `length` tokens."""
         network = self.network
         config = dataclasses.replace(
             network.config, dropout=0.0, tie_classifier=False, tied_bias=False, max_length=length
@@ -92,15 +95,12 @@ class Weights:
         state.pop("embeddings.tied_bias", None)  # it becomes the classifier's bias
         state = {n: x[:length] if "_positions." in n else x for n, x in state.items()}
         logit_bias = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
-        logit_bias[[PAD, BOS, EOS]] = _NEVER
+        logit_bias[[PAD, BOS, EOS]] = NEVER
         state |= {"embeddings.classifier.weight": weight, "embeddings.classifier.bias": logit_bias}
         scratch = Transformer(config).eval().requires_grad_(False)
         scratch.load_state_dict(state)
-        baseline = build("baseline", config).eval().requires_grad_(False)
-        copy_weights(scratch, baseline)
-        assert isinstance(baseline, Baseline)
         accelerate(scratch)
-        return scratch, baseline
+        return scratch
 
     def sources(self, batch: int, length: int) -> Tensor:
         """Return rows of random sentences, or of random ids, [batch, length], ending in <eos>.
@@ -120,6 +120,14 @@ class Weights:
                     ids += [token.id for token in self.tokenizers[0].encode(text)]
             rows.append([*ids[: length - 1], EOS])
         return pad(rows)
+
+
+def baseline_of(network: Transformer) -> Baseline:
+    """Return a copy as torch.nn.Transformer. Raises ValueError if that lacks one of its parts."""
+    baseline = build("baseline", network.config).eval().requires_grad_(False)
+    copy_weights(network, baseline)
+    assert isinstance(baseline, Baseline)
+    return baseline
 
 
 def _with_changes(config: ModelConfig, changes: str) -> ModelConfig:

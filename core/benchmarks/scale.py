@@ -90,7 +90,7 @@ def _point(weights: Weights, axis: str, at: int) -> Point:
         "batch": Size(at, 5, 13),
         "beam": Size(16, at, 13),
     }[axis]
-    network, _ = weights.fixed_length(size.length)
+    network = weights.fixed_length(size.length)
     source_NS = weights.sources(size.batch, size.length)
     if axis == "maps":
         targets = [tuple(row) for row in source_NS.tolist()]
@@ -100,7 +100,7 @@ def _point(weights: Weights, axis: str, at: int) -> Point:
 
 def _corpus(weights: Weights, sentences: int) -> Point:
     size = Size(sentences, 5, 13)
-    network, _ = weights.fixed_length(size.length)
+    network = weights.fixed_length(size.length)
     ids = weights.sources(sentences, size.length)[:, :-1].tolist()
     return Point(size, sentences, lambda: translate_ids(network, ids, DecodeConfig(beam=5), "cpu"))
 

@@ -48,6 +48,7 @@ class Options:
     words_from: tuple[Path, ...] = ()  # training text, source and target
     first: str | None = None  # a token in front of each source, such as >>fra<<
     codes: tuple[str | None, str | None] = (None, None)  # languages' codes, such as deu_Latn
+    any_codes: bool = False  # if the codes above are missing and not obvious, any will do
     prefix: str | None = None  # a text in front of each source, such as "translate German to ..."
 
 

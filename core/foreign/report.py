@@ -12,7 +12,7 @@ import torch
 from core.checkpoint.imported import Comparison
 from core.files import MAX_CONFIG_BYTES, printable
 from core.foreign.comparison import DifferentError
-from core.foreign.family import Options
+from core.foreign.family import Options, Plan
 from core.foreign.importing import FAMILIES, comparison_table, shape, verified
 from core.foreign.refusals import refusal
 from core.foreign.sources import read_json, shown
@@ -53,6 +53,7 @@ def check_folder(
     facts |= {
         "network": shape(plan),
         "weights": f"{result.parameters:,}, SHA-256 {imported.sha256}",
+        "languages compared": _codes(plan),
         "search settings": " ".join(plan.remarks) or "none that change a translation",
     }
     complete = any(one.what.startswith("logits") for one in imported.compared)
@@ -76,6 +77,13 @@ def _family(folder: Path) -> str:
         f"{shown(file)} has the model_type {named}, which "
         + (f"cannot be converted: {why}" if why else "is no family here: name one with --from")
     )
+
+
+def _codes(plan: Plan) -> str:
+    """Return the language codes that sources and targets began with, if there are such codes."""
+    frame = plan.source.tokenizer.frame
+    of = {id: code for code, id in frame.languages.items()}
+    return " → ".join(of[id] for id in (*frame.first, *frame.forced) if id in of) or "no codes"
 
 
 def _public(error: ValueError, folder: Path, reference: Path | None) -> str:

@@ -47,6 +47,8 @@ class _Settings(TypedDict):
     do_lower_case: NotRequired[bool]
     additional_special_tokens: NotRequired[Any]
     task_specific_params: NotRequired[Any]
+    src_lang: NotRequired[Any]
+    tgt_lang: NotRequired[Any]
 
 
 def sentencepiece(
@@ -177,10 +179,15 @@ def _joint(
 
 
 def default_codes(folder: Path, options: Options, languages: dict[str, int]) -> list[str]:
-    """Return the codes of source and target: those given, else those of the folder's direction."""
+    """Return the codes of source and target: those given, else those of the folder's direction.
+
+    If `any_codes` will do, the tokenizer's own or the first ones replace what is missing.
+    """
     chosen, frame = [], Frame(languages=languages)
-    for wanted, language, flag in zip(
-        options.codes, options.languages, ("--from-lang", "--to-lang"), strict=True
+    settings = _settings(folder, "tokenizer_config.json")
+    own = settings.get("src_lang"), settings.get("tgt_lang")
+    for wanted, language, flag, default in zip(
+        options.codes, options.languages, ("--from-lang", "--to-lang"), own, strict=True
     ):
         if wanted is not None:
             frame.language(wanted)
@@ -188,6 +195,8 @@ def default_codes(folder: Path, options: Options, languages: dict[str, int]) -> 
             continue
         name = LANGUAGES[language]
         fitting = [code for code in languages if LANGUAGES[code.partition("_")[0]] == name]
+        if options.any_codes and len(fitting) != 1:
+            fitting = [default if default in languages else min(languages)]
         if len(fitting) != 1:
             some = ", ".join(fitting or sorted(languages)[:5])
             raise ValueError(

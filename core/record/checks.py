@@ -85,7 +85,8 @@ def scores_of(sites: list[SiteEvidence], config: ModelConfig | None = None) -> D
     """
 
     def project(inputs: list[Tensor], maps: list[tuple[Tensor, Tensor | None]]) -> Doubles:
-        x_LND = _double(inputs) @ _double([weight for weight, _ in maps]).swapaxes(1, 2)
+        pairs = zip(inputs, maps, strict=True)  # one layer at a time: a large network's are 100 MB
+        x_LND = np.stack([_double([x])[0] @ _double([weight])[0].T for x, (weight, _) in pairs])
         if biases := [bias for _, bias in maps if bias is not None]:
             x_LND += _double(biases)[:, None]
         L, N, _ = x_LND.shape

@@ -49,7 +49,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Return each row's finished hypotheses, best first: one if greedy, else up to `beam`.
 
-    Every translation begins with the `forced` ids, whatever their probability.
+    Every translation begins with the `forced` ids, whatever their probability. It is part of every
+    score, unlike in transformers, which counts a forced id as certain.
     """
     if config.beam == 1:
         return greedy(model, source_NS, forced)

@@ -14,9 +14,10 @@ from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
 from app.components.explorer.payload import payload
+from app.lessons.texts import text
 from app.state import folders
 from core.analysis.quality_warnings import least_certain, quality_warnings
-from core.checkpoint.folder import save
+from core.checkpoint.folder import load, save
 from core.model.build import build
 from core.record.record import TranslationRecord
 from core.translator import Translator
@@ -196,3 +197,19 @@ def test_the_forced_token_is_marked_as_not_chosen(browser: Browser, record, chos
     boxes = [box.bounding_box()["x"] for box in tokens.all()]
     assert boxes == sorted(boxes, reverse=True)
     context.close()
+
+
+def test_positions_speaks_of_a_network_without_a_table(root, shown):
+    """As T5: a bias by distance, and nothing added to the embeddings."""
+    files = root / "t5-de-en"
+    tokenizer = load(files).source_tokenizer
+    sizes = {"source_vocab_size": tokenizer.size, "target_vocab_size": tokenizer.size}
+    for name, more in (("bias", {"relative_buckets": 8, "relative_distance": 9}), ("nothing", {})):
+        config = small.config(**sizes, share_embeddings=True, position_table="none", **more)
+        made = build("scratch", config).eval()
+        save(root / f"{name}-de-en", made, "scratch", ("de", "en"), (tokenizer,) * 2, {}, {})
+        clear_caches()
+        page = shown(name, "positions", source="Ein Hund.")
+        said = " ".join(page.texts())
+        assert text("positions", f"about-{name}") in said
+        assert ("Inside a head" in said) == (name == "bias")

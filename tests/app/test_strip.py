@@ -337,6 +337,15 @@ def small_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     clear_caches()
 
 
+@pytest.mark.parametrize(("most", "asks"), [(0, True), (10**9, None)])
+def test_effects_of_a_large_networks_heads_are_computed_only_if_asked(
+    small_network: Path, monkeypatch: pytest.MonkeyPatch, most: int, asks: bool | None
+) -> None:
+    monkeypatch.setattr("app.views.shared.explorer._MOST_UNASKED", most)
+    page = render("", source="Ein Hund.", search="greedy")
+    assert unpacked(page.payload("explorer"))[0].get("effects_if_asked") is asks
+
+
 def test_a_network_gets_its_strip_once_a_lens_is_fitted(small_network: Path) -> None:
     def offer() -> dict[str, Any]:
         return unpacked(render("", source="Ein Hund.", search="greedy").payload("explorer"))[0][

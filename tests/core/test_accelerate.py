@@ -20,6 +20,7 @@ from core.model.decoding import KVCache
 from core.search.beam import search
 from core.text.tokenizer import BOS, EOS
 from tests import small
+from tests.core.test_parts import T5
 
 SHAPES = [
     {},
@@ -33,6 +34,12 @@ SHAPES = [
     {"target_vocab_size": 1000, "num_decoder_layers": 1, "layer_norm_eps": 1e-3},
     {"activation": "silu", "dim_feedforward": 37, "tie_classifier": True, "tied_bias": True},
     {"activation": "silu", "norm_first": True, "dim_feedforward": 128},
+    {"activation": "gelu", "embedding_norm": True, "learned_positions": True},
+    T5 | {"decoder_heads": 2, "decoder_feedforward": 20},
+    T5 | {"gated": False, "activation": "relu", "scale_output": True, "head_size": 16},
+    {"relative_buckets": 8, "relative_distance": 9},
+    {"gated": True, "activation": "silu", "dim_feedforward": 37},
+    {"scale_scores": False, "norm_first": True},
 ]
 
 needs_compiler = pytest.mark.skipif(library.library() is None, reason="no C compiler here")

@@ -21,9 +21,12 @@ from core.benchmarks.contest import (
     alternate,
     compete,
 )
-from core.benchmarks.networks import Weights
+from core.benchmarks.networks import Weights, baseline_of
+from core.foreign.family import Options as Languages
+from core.foreign.importing import import_network
 from core.record.capture import capture as watching
 from core.text.tokenizer import BOS, EOS, PAD
+from tests.core.library_networks import NETWORKS, codes, saved
 
 TINY = (
     "source_vocab_size=60,target_vocab_size=60,d_model=16,num_heads=4,"
@@ -114,7 +117,8 @@ def test_rounds_are_interleaved_and_limited_in_time():
 
 def test_forced_networks_write_a_fixed_number_of_tokens():
     weights = Weights.of(None, TINY)
-    scratch, baseline = weights.fixed_length(7)
+    scratch = weights.fixed_length(7)
+    baseline = baseline_of(scratch)
     source = weights.sources(4, 7)
     assert source.shape == (4, 7) and (source[:, -1] == EOS).all() and (source != PAD).all()
     assert len({tuple(row) for row in source.tolist()}) == 4
@@ -154,6 +158,27 @@ def test_an_alternative_with_the_same_weights_answers_the_same(package, norm):
         exact = name != "ct2-int8"
         assert all(row["same"] == row["batch"] or not exact for row in rows[name])
         assert all(row["ratio"] for row in rows[name])
+
+
+@pytest.mark.parametrize("name", ["t5", "m2m100", "fsmt"])
+def test_an_imported_network_is_compared_with_the_folder_it_is_from(name, tmp_path):
+    pytest.importorskip("transformers")
+    theirs, mine = saved(tmp_path / "theirs", name), tmp_path / "mine-de-en"
+    import_network(NETWORKS[name][0], theirs, mine, Languages(("de", "en"), **codes(name)))
+    options = Options(rounds=1, checkpoint=mine, library=theirs, sizes=SIZES)
+    rows = by_contestant(list(decode.rows(options)))
+    assert list(rows) == ["hf", "hf+maps", "headlight", "headlight+maps"]
+    for own in rows.values():
+        assert [row["same"] for row in own] == [size.batch for size in SIZES]
+    assert {row["ratio"] for row in rows["hf"]} == {1.0}
+    changed = saved(tmp_path / "changed", "t5 1.1")
+    with pytest.raises(ValueError, match="changed.* holds other weights than those that were"):
+        list(decode.rows(replace(options, library=changed)))
+
+
+def test_a_network_that_was_trained_here_has_no_original(checkpoint_folder, tmp_path):
+    with pytest.raises(ValueError, match="--library needs a --checkpoint that core.convert wrote"):
+        list(decode.rows(Options(checkpoint=checkpoint_folder, library=tmp_path)))
 
 
 def test_capture_reports_the_cost_of_maps(checkpoint_folder):

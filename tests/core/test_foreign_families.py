@@ -8,16 +8,20 @@ import torch
 
 pytest.importorskip("transformers")
 
+from transformers import AutoTokenizer, NllbTokenizer
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from core.config import DecodeConfig
 from core.foreign.family import Options
 from core.foreign.importing import Result, import_network
+from core.foreign.vocabularies import sentencepiece
 from core.model.parts import buckets_of
 from core.search.beam import beam, greedy
 from core.text.tokenizer import EOS, encode_source
 from core.translator import Translator
 from tests.core.library_networks import NETWORKS, codes, saved, trained
+from tests.generated_language import language
+from tests.tokenizer_folders import CODES, LINES, ROLES, write
 
 
 def convert(folder: Path, name: str) -> Result:
@@ -103,3 +107,20 @@ def rows(theirs: Any, mine: Translator) -> list[int]:
     found[:3] = [theirs.config.pad_token_id, start, end]
     assert len(set(found[3:])) == len(found) - 3
     return found
+
+
+def test_nllbs_tokenizer_gives_the_librarys_ids(tmp_path):
+    """Languages included, on the library's own folder of a small tokenizer and generated text."""
+    model = write(tmp_path / "model", "nllb")
+    NllbTokenizer.from_pretrained(
+        model, extra_special_tokens=list(CODES), src_lang="deu_Latn", tgt_lang="zho_Hant"
+    ).save_pretrained(tmp_path / "saved")
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "saved")
+    options = Options(("fr", "fr"), any_codes=True)
+    ours = sentencepiece("m2m100", tmp_path / "saved", options, len(theirs), ROLES["nllb"])
+    lines = [source for (source, _), _ in language().pairs(200)] + list(LINES[-5:])
+    for line in lines:
+        ids = [int(ours.rows[token.id]) for token in encode_source(ours.tokenizer, line)]
+        assert ids == theirs(line)["input_ids"][:-1]
+    forced = theirs.convert_tokens_to_ids("zho_Hant")
+    assert [int(ours.rows[id]) for id in ours.tokenizer.frame.forced] == [forced]

@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,23 @@ def test_a_language_of_several_codes_must_be_named(place):
         read(folder, "nllb", languages=("fr", "de"))
     frame = read(folder, "nllb", languages=("de", "zh"), codes=(None, "zho_Hant")).tokenizer.frame
     assert frame.forced == (frame.languages["zho_Hant"],) and set(frame.languages) == set(CODES)
+
+
+def test_a_check_takes_any_codes_that_are_there(place, tmp_path):
+    given = {"languages": ("fr", "zh"), "any_codes": True}
+    assert codes_of(read(place / "nllb", "nllb", **given)) == ["ace_Arab", "ace_Arab"]
+    shutil.copytree(place / "nllb", tmp_path / "nllb")
+    put(tmp_path / "nllb", "tokenizer_config.json", {"src_lang": "zho_Hans", "tgt_lang": "xx"})
+    own = read(tmp_path / "nllb", "nllb", **given)
+    assert codes_of(own) == ["zho_Hans", "ace_Arab"]
+    named = read(tmp_path / "nllb", "nllb", codes=("eng_Latn", None), **given)
+    assert codes_of(named) == ["eng_Latn", "ace_Arab"]
+
+
+def codes_of(vocabulary: Vocabulary) -> list[str]:
+    frame = vocabulary.tokenizer.frame
+    of = {id: code for code, id in frame.languages.items()}
+    return [of[id] for id in (*frame.first, *frame.forced)]
 
 
 def test_a_network_without_codes_says_so(place):

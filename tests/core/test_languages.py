@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from core import evaluate, translate
+from core.analysis.alignment import Gold
+from core.atlas.corpus import corpus
 from core.checkpoint.folder import load, save
 from core.config import DecodeConfig
 from core.data.batches import encode_pairs
@@ -171,3 +173,22 @@ def test_evaluating_another_direction_scores_other_tokens(lines, folders, tmp_pa
     assert losses[0] != losses[1]
     loaded = load(folders["mbart"], "cpu").between("fr_XX", "he_IL")
     assert (loaded.card.source_language, loaded.card.target_language) == ("fr", "he")
+
+
+@pytest.mark.parametrize("family", ["mbart", "t5"])
+def test_a_corpus_is_read_as_a_translation_is(folders, family):
+    """Statistics of given sentences see the ids that evaluation and training see."""
+    checkpoint = load(folders[family])
+    both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    pairs = [("Ein Hund", "A dog"), ("Zwei", "Two"), ("ein Mann.", "a man.")]
+    text = corpus(checkpoint, pairs, [Gold(frozenset({(0, 0)}), frozenset({(0, 0)}))] * 3)
+    assert [sentence.ids for sentence in text.sentences] == list(encode_pairs(pairs, *both))
+    for sentence, (source, target) in zip(text.sentences, pairs, strict=True):
+        assert max(sentence.words[0]) == len(source.split(" ")) - 1
+        first, second = sentence.leads
+        of_source = zip(sentence.words[0], sentence.source[first:-1], strict=True)
+        of_target = zip(sentence.words[1], sentence.target[second:-1], strict=True)
+        read = ["".join(t.text for word, t in side if word == 0) for side in (of_source, of_target)]
+        assert read == [source.split(" ")[0], target.split(" ")[0]]
+    with pytest.raises(ValueError, match="no sentence pair to measure"):
+        corpus(checkpoint, [("Ein Hund.", "")])

@@ -182,7 +182,7 @@ def test_word_maps_have_the_words_of_the_text(translator):
 
 def test_a_corpus_keeps_bos_in_front(translator):
     (sentence,) = corpus(translator.checkpoint, [(TEXT, REFERENCE)]).sentences
-    assert sentence.ids[0][0] == BOS and sentence.lead == 1
+    assert sentence.ids[0][0] == BOS and sentence.leads == (1, 0)
     assert BOS not in sentence.ids[1]
     shuffled = reordered(dataclasses.replace(sentence, index=3))
     assert (shuffled.source[0], shuffled.source[-1]) == (special(BOS), special(EOS))

@@ -1,5 +1,6 @@
 """Parts of other families in the from-scratch network, against formulas written out here."""
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +13,11 @@ from torch import Tensor
 
 import core
 from core.accelerate.network import accelerate
-from core.analysis.inside_head import inside_head
+from core.analysis.inside_head import code_of, inside_head
 from core.config import ModelConfig
 from core.experiments.logit_lens import lenses
 from core.experiments.tracing import traces
+from core.model import transformer
 from core.model.baseline import Baseline
 from core.model.build import build
 from core.model.parts import DeviationNorm, RMSNorm, ScoreBias, buckets_of
@@ -319,6 +321,22 @@ def test_the_bias_is_a_term_of_the_score():
     assert split.score == pytest.approx(split.terms.sum() + split.distance)
     cross = core.score_split(made, SOURCE, TARGET, "cross", 0, 1, 3, 1, removals=0)
     assert cross.distance == 0
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "lines"),
+    [
+        ("T5", "encoder", ["scores_BHTS = scores_BHTS + bias_HTS"]),
+        ("T5", "cross", []),
+        ("BART", "encoder", ["q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"]),
+    ],
+)
+def test_the_code_of_a_score_is_what_ran(family, kind, lines):
+    (trace,) = traces(network(family), [SOURCE], [TARGET])
+    found = code_of(inside_head(trace.site(kind, 0), 1, 2), "scratch", "scale")
+    assert [place.line for place in found] == lines
+    source = inspect.getsource(transformer.scaled_dot_product_attention)
+    assert all(line in source for line in lines)
 
 
 def test_heads_set_to_their_mean_count_without_an_output_bias():

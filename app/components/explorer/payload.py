@@ -59,6 +59,7 @@ def payload(
     together: str | None = None,
     provenance: Imported | None = None,
     lens: Mapping[str, Any] | None = None,
+    effects_if_asked: bool = False,
     host: Host | None = APP,
 ) -> dict[str, Any]:
     """Return `record` in the form that the explorer's JavaScript reads: `Payload` in types.js.
@@ -82,6 +83,7 @@ def payload(
             beside the checks.
         lens: Whether the strip of what each token already says is requested unasked (`unasked`) or,
             for a network without a lens, the command that fits one (`command`); None for no strip.
+        effects_if_asked: Whether to request the effects of heads only if the visitor asks for them.
         host: What the app does for the explorer; None for pages that hold all numbers.
 
     Returns JSON-serialisable values and, at the top level, `bytes` in C order: log-probabilities as
@@ -147,6 +149,8 @@ def payload(
         data["unchecked"] = list(record.unchecked)
     if lens is not None:
         data["lens_offer"] = dict(lens)
+    if effects_if_asked:
+        data["effects_if_asked"] = True
     if provenance is not None:
         data["imported"] = {**provenance.to_json(), "credit": provenance.credit}
     if host is not None:

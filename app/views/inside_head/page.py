@@ -143,7 +143,7 @@ if not hidden:
             f"{short(inside.weights_K[key])}."
         )
         st.caption(" → ".join(stage.result for stage in head_stages))
-show_stages(head_stages, card.architecture, hidden)
+show_stages(head_stages, inside, card.architecture, hidden)
 section(
     "Why does this head look there?",
     "open_score",

@@ -17,7 +17,7 @@ from app.look.numbers import number, percent, scientific
 from app.state import waiting
 from app.views.shared.figure import show
 from app.views.shared.question import covered
-from core.analysis.inside_head import PLACES, InsideHead, largest
+from core.analysis.inside_head import InsideHead, code_of, largest
 
 _WEIGHTS = 3  # number of largest weights shown by name
 _ANSWERS = ("softmax", "values", "output")  # stages that show weights
@@ -25,10 +25,10 @@ _ANSWERS = ("softmax", "values", "output")  # stages that show weights
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: `name` is its key in `PLACES`, `short` its title in the overview.
+    """One stage: `name` is its key in `PLACES` of core.analysis.inside_head.
 
-    `words` are Markdown, `result` is a short summary. `table` returns all numbers by column, shown
-    under the title `table_title`.
+    `short` is its title in the overview, `words` are Markdown, `result` is a short summary. `table`
+    returns all numbers by column, shown under the title `table_title`.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Stage:
     table: Callable[[], dict[str, Any]] | None = None
 
 
-def show_stages(stages: list[Stage], architecture: str, hidden: bool) -> None:
+def show_stages(stages: list[Stage], inside: InsideHead, architecture: str, hidden: bool) -> None:
     """Show a stage per tab: formula and text on the left; figure, table and code on the right.
 
     If `hidden`, the stages from the weights on are covered, as they answer the page's question.
@@ -69,9 +69,10 @@ def show_stages(stages: list[Stage], architecture: str, hidden: bool) -> None:
                     _show_table(stage.name, stage.table_title, stage.table)
                 code = "\n".join(
                     f"# {place.file}: {place.function}\n{place.line}"
-                    for place in PLACES[architecture][stage.name]
+                    for place in code_of(inside, architecture, stage.name)
                 )
-                st.code(code, language="python", wrap_lines=True)
+                if code:
+                    st.code(code, language="python", wrap_lines=True)
 
 
 @waiting.fragment

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
+from app import controls
 from app.lessons.texts import text
 from app.look.glossary import meaning
-from app.look.markdown import plain
 from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
@@ -20,11 +20,20 @@ from app.views.shared.inspection import Inspection, ask_for_inspection
 from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 
+
+def _about() -> str:
+    """Return the name of the text about how the chosen network tells positions apart."""
+    card = controls.selection().card
+    if card is None or card.model.position_table != "none":
+        return "about"
+    return "about-bias" if card.model.relative_buckets else "about-nothing"
+
+
 page, beside = lesson_top()
 with page:
     st.title(text("positions", "title"))
     st.caption(
-        text("positions", "about"),
+        text("positions", _about()),
         help=meaning("token", "embedding", "positional encoding", "layer", "head"),
     )
     show_glance(
@@ -35,7 +44,8 @@ with page:
     )
     inspection = ask_for_inspection()
     if inspection.card.model.position_table == "none":
-        st.info(plain(text("positions", "no-table")))
+        has_bias = inspection.card.model.relative_buckets is not None
+        st.write(text("positions", "no-table-bias" if has_bias else "no-table"))
         st.stop()
     found = open_with("positions", inspection.record, questions(inspection))
 show_table(inspection)

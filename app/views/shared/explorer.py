@@ -20,7 +20,7 @@ from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
 _MOST_UNASKED = 20_000_000
-"""Weights of a network: larger ones read their states only for visitors who unfold the strip."""
+"""Weights of a network: what a larger one's states say and its heads do is computed if asked."""
 
 
 def show_explorer(
@@ -64,6 +64,7 @@ def show_explorer(
         what_if=changed.payload() if changed else known_edits(record),
         before=changed.before if changed and changed.after is not changed.before else None,
         lens=lens,
+        effects_if_asked=card is not None and card.parameters > _MOST_UNASKED,
         provenance=None if card is None else card.imported,
         host=Host(key, (*APP.answers, *more), in_url, head_page),
         **further,
