@@ -69,7 +69,8 @@ def show_stages(stages: list[Stage], architecture: str, hidden: bool) -> None:
                     _show_table(stage.name, stage.table_title, stage.table)
                 code = "\n".join(
                     f"# {place.file}: {place.function}\n{place.line}"
-                    for place in PLACES[architecture][stage.name]
+                    for ran in (architecture, "referee")
+                    for place in PLACES[ran][stage.name]
                 )
                 st.code(code, language="python", wrap_lines=True)
 
