@@ -21,7 +21,7 @@ from core.experiments.experiment import (
     row_batches,
 )
 from core.experiments.log_probs import target_log_probs, widened
-from core.experiments.relevance import relevances
+from core.experiments.relevance import Relevances, relevances
 from core.experiments.values import norms_of, transformed_values
 from core.frozen import Doubles
 from core.model.interface import AttentionSite, Call, Seq2Seq
@@ -95,15 +95,15 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
         if batch is tokens[-1]:
             scores["gradient × input"] = np.concatenate(gradients) @ _membership(source, words)
         yield progress()
-    split: list[tuple[Doubles, dict[str, Doubles]]] = []
+    found: list[Relevances] = []
     for batch in tokens:
         with borrow() as model:
-            split.append(relevances(model, source, target, batch))
+            found.append(relevances(model, source, target, batch))
         if batch is tokens[-1]:
-            of_tokens, of_logits = zip(*split, strict=True)
-            scores["relevance (AttnLRP)"] = np.concatenate(of_tokens) @ _membership(source, words)
+            of_tokens = np.concatenate([one.source for one in found])
+            scores["relevance (AttnLRP)"] = of_tokens @ _membership(source, words)
             parts = {
-                name: np.concatenate([one[name] for one in of_logits]) for name in of_logits[0]
+                name: np.concatenate([one.parts[name] for one in found]) for name in found[0].parts
             }
         yield progress()
     for method, log_probs in (

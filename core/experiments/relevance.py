@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,15 +23,23 @@ PARTS = ("source", "target prefix", "biases", "softmax")
 """Where a logit comes from; the last is what linearised softmaxes leave over (see `_Rules`)."""
 
 
-def relevances(
-    model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]
-) -> tuple[Doubles, dict[str, Doubles]]:
-    """Return each source token's relevance for the logits of target[t], and the logits' parts.
+class Relevances(NamedTuple):
+    """Relevances for the logits of some target tokens N; float64.
 
-    The first result is [tokens, S]. Of the second, each of `PARTS` is [tokens], and "logit" is
-    their sum, up to rounding: source and target prefix are what reaches the vectors that enter the
-    first layer of the encoder and of the decoder, token and position together. States that an edit
-    copies belong to no part. Hooks are process-wide: the caller must hold the model's lock.
+    `source` [N, S] and `prefix` [N, T] are those of the vectors that enter the first layer of the
+    encoder and of the decoder, token and position together. `parts` has [N] for each of `PARTS`,
+    and "logit", their sum up to rounding. States that an edit copies belong to no part.
+    """
+
+    source: Doubles
+    prefix: Doubles
+    parts: dict[str, Doubles]
+
+
+def relevances(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) -> Relevances:
+    """Return the relevances of all inputs for the logits of target[t], for each t of `tokens`.
+
+    Hooks are process-wide: the caller must hold the model's lock.
     """
     rows, at = range(len(tokens)), list(tokens)
     rules, entered = _Rules(), dict[str, Tensor]()
@@ -72,7 +80,11 @@ def relevances(
     biases, softmax = of_rest.split([len(rules.biases), len(rules.softmax)])
     of_parts = of_source_BS.sum(1), of_target_BT.sum(1), biases.sum(0), softmax.sum(0)
     parts = dict(zip((*PARTS, "logit"), (*of_parts, logit_B.detach().double().cpu()), strict=True))
-    return of_source_BS.numpy(), {name: part.numpy() for name, part in parts.items()}
+    return Relevances(
+        of_source_BS.numpy(),
+        of_target_BT.numpy(),
+        {name: part.numpy() for name, part in parts.items()},
+    )
 
 
 class _Rules(TorchFunctionMode):

@@ -49,10 +49,12 @@ def logits(model) -> np.ndarray:
 @pytest.mark.parametrize("name", [*small.SHAPES, *OTHERS])
 def test_relevances_sum_to_the_logit(name):
     found = [relevances(model, SOURCE, TARGET, range(len(TARGET))) for model in networks(name)]
-    for model, (of_source, parts) in zip(networks(name), found, strict=True):
+    for model, (of_source, of_prefix, parts) in zip(networks(name), found, strict=True):
         np.testing.assert_allclose(parts["logit"], logits(model), rtol=1e-9)
         np.testing.assert_allclose(sum(parts[part] for part in PARTS), logits(model), rtol=1e-9)
         np.testing.assert_allclose(of_source.sum(1), parts["source"], rtol=1e-9)
+        np.testing.assert_allclose(of_prefix.sum(1), parts["target prefix"], rtol=1e-9)
+        assert not np.triu(of_prefix, 1).any(), "later tokens have no relevance"
         assert all(np.abs(parts[part]).max() > 1e-3 for part in PARTS)
         # Both implementations agree.
         np.testing.assert_allclose(of_source, found[0][0], rtol=0, atol=1e-9)
@@ -64,7 +66,7 @@ def test_relevances_are_those_of_an_edited_network():
     for model in small.pair(norm_first=True):
         before = relevances(model, SOURCE, TARGET, [1])[0]
         with edited(model, Edits(hidden_source=(2,), heads_off=frozenset({("cross", 1, 0)}))):
-            of_source, parts = relevances(model, SOURCE, TARGET, [1])
+            of_source, _, parts = relevances(model, SOURCE, TARGET, [1])
             np.testing.assert_allclose(parts["logit"], logits(model)[1], rtol=1e-9)
         np.testing.assert_allclose(sum(parts[part] for part in PARTS), parts["logit"], rtol=1e-9)
         assert np.abs(of_source[0] - before[0]).max() > 1e-3
@@ -73,9 +75,9 @@ def test_relevances_are_those_of_an_edited_network():
 
 def test_each_batch_of_tokens_gives_the_same():
     model = small.pair(norm_first=True)[1]
-    of_all, parts = relevances(model, SOURCE, TARGET, range(len(TARGET)))
+    of_all, _, parts = relevances(model, SOURCE, TARGET, range(len(TARGET)))
     for t in range(len(TARGET)):
-        one, own = relevances(model, SOURCE, TARGET, [t])
+        one, _, own = relevances(model, SOURCE, TARGET, [t])
         np.testing.assert_allclose(one[0], of_all[t], rtol=0, atol=1e-12)
         assert own["softmax"] == pytest.approx(parts["softmax"][t : t + 1])
 
@@ -114,10 +116,11 @@ def test_the_relevance_of_a_planted_network_is_known_by_hand():
     terms_TS = (w_TD @ x_SD.T / len(SOURCE)).numpy()
     added = model.decoder[0].cross_attention.output.bias
     biases_T = (w_TD @ added + model.embeddings.classifier.bias[TARGET]).numpy()
-    of_source, parts = relevances(model, SOURCE, TARGET, range(len(TARGET)))
+    of_source, of_prefix, parts = relevances(model, SOURCE, TARGET, range(len(TARGET)))
     np.testing.assert_allclose(of_source, terms_TS / 2, rtol=0, atol=1e-12)
     np.testing.assert_allclose(parts["softmax"], terms_TS.sum(1) / 2, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(parts["target prefix"], (w_TD * y_TD).sum(1), rtol=0, atol=1e-12)
+    own_T = (w_TD * y_TD).sum(1).numpy()
+    np.testing.assert_allclose(of_prefix, np.diag(own_T), rtol=0, atol=1e-12)
     np.testing.assert_allclose(parts["biases"], biases_T, rtol=0, atol=1e-12)
 
 
@@ -198,7 +201,8 @@ def test_a_norm_passes_on_what_the_centred_numbers_bring():
 def test_relevance_is_an_attribution_method():
     model, words = small.pair(norm_first=True)[1], ((0,), (1, 2), (3,), (4,), (5, 6))
     found = attributions(model, SOURCE, TARGET, words)
-    of_source, parts = relevances(model, SOURCE, TARGET, range(len(TARGET)))
+    of_source, of_prefix, parts = relevances(model, SOURCE, TARGET, range(len(TARGET)))
+    assert of_prefix.shape == (len(TARGET), len(TARGET))
     expected = np.stack([of_source[:, list(word)].sum(1) for word in words], -1)
     np.testing.assert_allclose(found.scores["relevance (AttnLRP)"], expected, atol=1e-12)
     assert found.parts.keys() == {*PARTS, "logit"}
