@@ -241,7 +241,7 @@ class Transformer:
 
 
 if __name__ == "__main__":
-    folder, sentence, *heads = sys.argv[1:]
+    folder, sentence, *heads = sys.argv[1:] if len(sys.argv) > 2 else sys.exit(__doc__)
     network = Transformer(Path(folder))
     ids = network.greedy([*network.tokenizer.encode(sentence), EOS])
     sys.stdout.write(network.tokenizer.decode(list(ids)) + "\n")
