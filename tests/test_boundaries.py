@@ -42,7 +42,7 @@ def roots(file: Path) -> set[str]:
 # The layers of core, from the bottom up: a package imports itself and packages in lower layers.
 # Packages of the same layer do not import each other.
 LAYERS = (
-    ("core.typed", "core.kinds"),
+    ("core.typed", "core.kinds", "core.micro"),
     ("core.config", "core.files", "core.frozen", "core.fair_lock"),
     ("core.device", "core.cluster"),
     ("core.command", "core.text"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,14 @@ class Attributions(Frozen):
 
     `scores` holds a float64 array [T, n] per method; a higher score attributes more of the token to
     that word. Units differ between methods, so compare ranks only. `target` holds the T token ids.
+    `parts` splits each target token's logit [T] by layer-wise relevance propagation; empty until
+    that method is done.
     """
 
     words: Words
     target: tuple[int, ...]
     scores: Mapping[str, Doubles]
+    parts: Mapping[str, Doubles] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -136,7 +136,7 @@ def largest(values: ArrayLike, count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class CodeLine:
-    """A line of the code that ran, with its module and function."""
+    """A line of the code that ran, or of the referee, with its module and function."""
 
     module: str
     function: str
@@ -151,7 +151,11 @@ _ours = partial(CodeLine, "core.model.transformer")
 _attend = partial(_ours, "MultiHeadAttention.attend")
 _dot = partial(_ours, "scaled_dot_product_attention")
 _bias = _dot("scores_BHTS = scores_BHTS + bias_HTS")
+_referee = partial(CodeLine, "core.micro", "MultiHeadAttention.attend")
 _theirs = partial(CodeLine, "torch.nn.functional", "multi_head_attention_forward")
+_scores = "[dot(query[own], key[own]) / math.sqrt(d_k) for key in self.keys]"
+_read_own = "layer.own.read(layer.norms[0](x))  # no later token has been read"
+_powers = "return [power / sum(powers) for power in powers]"
 _keys_values = "return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))"
 _projections = "q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)"
 _additive_mask = 'torch.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))'
@@ -181,8 +185,20 @@ PLACES: dict[str, dict[str, tuple[CodeLine, ...]]] = {
         "values": (_theirs("attn_output = torch.bmm(attn_output_weights, v)"),),
         "output": (_theirs("attn_output = linear(attn_output, out_proj_weight, out_proj_bias)"),),
     },
+    "referee": {
+        "project": (
+            _referee("query, heads = self.query(x), []"),
+            CodeLine("core.micro", "MultiHeadAttention.read", "self.keys.append(self.key(x))"),
+        ),
+        "product": (CodeLine("core.micro", "dot", "return sum(map(mul, x, y))"),),
+        "scale": (_referee(_scores),),
+        "mask": (CodeLine("core.micro", "Transformer.decode", _read_own),),
+        "softmax": (CodeLine("core.micro", "softmax", _powers),),
+        "values": (_referee("heads += [dot(rows[-1], column) for column in columns]"),),
+        "output": (_referee("return self.output(heads)"),),
+    },
 }
-"""The lines of code that compute each stage, by architecture.
+"""The lines of code that compute each stage, by architecture, and in the referee, core.micro.
 
 Torch's source has no markers for these lines, so they are listed here. A test looks up each line in
 the installed source, and fails if another torch version no longer contains it.

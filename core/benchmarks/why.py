@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from core.benchmarks.contest import Cell, Missing, Options, Row, seconds
-from core.experiments.attribution import attributions, shapley
+from core.experiments.attribution import METHODS, attributions, shapley
 from core.experiments.head_effects import head_effects, pair_effects
 from core.experiments.jacobian_lens import jacobian_lens
 from core.experiments.logit_lens import lens
@@ -26,7 +26,7 @@ WHY: tuple[tuple[Callable[..., Any], str, tuple[Any, ...], int], ...] = (
     (pair_effects, "ablation of each pair of cross heads", ("cross",), 3),
     (score_split, "split of a score", ("cross", 2, 3, 5, 6), 21),
     (lens, "logit lens on the decoder", (), 21),
-    (attributions, "seven attributions to source words", (), 5),
+    (attributions, f"{len(METHODS)} attributions to source words", (), 5),
     (shapley, "Shapley values over all subsets", (), 3),
     (jacobian_lens, "Jacobian lens on all states", (), 21),
 )

@@ -1,4 +1,4 @@
-"""Attribute target tokens to source words by seven methods, and by Shapley values as reference.
+"""Attribute target tokens to source words by many methods, and by Shapley values as reference.
 
 Axes: B row, T target token, S source token, K key, L layer, H head, D d_model, n source words.
 """
@@ -21,6 +21,7 @@ from core.experiments.experiment import (
     row_batches,
 )
 from core.experiments.log_probs import target_log_probs, widened
+from core.experiments.relevance import Relevances, relevances
 from core.experiments.values import norms_of, transformed_values
 from core.frozen import Doubles
 from core.model.interface import AttentionSite, Call, Seq2Seq
@@ -35,6 +36,7 @@ METHODS = (
     "rollout",
     "norm rollout",
     "gradient × input",
+    "relevance (AttnLRP)",
     "value zeroing, all layers",
     "leave-one-out",
 )
@@ -54,11 +56,14 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     after the sum, which matters for post-norm models. Neither rollout is the attention flow of
     Abnar & Zuidema, which is a maximum flow. These four methods need a single forward pass; a
     word's score is the sum over its tokens.
-    *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *value zeroing, all layers* is
+    *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *relevance* is the part of the
+    token's logit that comes from the word by layer-wise relevance propagation; `Attributions.parts`
+    has the rest of the logit (see `core.experiments.relevance`). *value zeroing, all layers* is
     log P minus log P with the word's values set to 0 in every layer of the encoder and the
     cross-attention. Later layers recompute their weights from the changed states. Mohebbi et al.
     (2023) instead zero one layer at a time and compare that layer's states by cosine.
-    *leave-one-out* is log P minus log P with the word hidden. These three methods are in nats.
+    *leave-one-out* is log P minus log P with the word hidden. These methods are in nats, but
+    *relevance* in logits.
 
     Call it with (translator, record), or with (model, source, target, words) and ids that end with
     <eos>. Tokens outside any word, such as <eos>, are never hidden. Raises ValueError for no words
@@ -68,11 +73,12 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     scores: dict[str, Doubles] = {}
     tokens = row_batches(range(len(target)), source, target, _TOKENS)
     removed = row_batches(words, source, target, _TOKENS)
-    total, done = 1 + len(tokens) + 2 * len(removed), 0
+    parts: dict[str, Doubles] = {}
+    total, done = 1 + 2 * len(tokens) + 2 * len(removed), 0
 
     def so_far() -> Attributions:
         in_order = {method: scores[method] for method in METHODS if method in scores}
-        return Attributions(words, tuple(target), in_order)
+        return Attributions(words, tuple(target), in_order, parts)
 
     def progress() -> Progress:
         nonlocal done
@@ -88,6 +94,17 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
             gradients.append(_gradients(model, source, target, batch))
         if batch is tokens[-1]:
             scores["gradient × input"] = np.concatenate(gradients) @ _membership(source, words)
+        yield progress()
+    found: list[Relevances] = []
+    for batch in tokens:
+        with borrow() as model:
+            found.append(relevances(model, source, target, batch))
+        if batch is tokens[-1]:
+            of_tokens = np.concatenate([one.source for one in found])
+            scores["relevance (AttnLRP)"] = of_tokens @ _membership(source, words)
+            parts = {
+                name: np.concatenate([one.parts[name] for one in found]) for name in found[0].parts
+            }
         yield progress()
     for method, log_probs in (
         ("value zeroing, all layers", _zeroed),

@@ -70,7 +70,7 @@ def test_a_link_opens_one_weight_and_a_choice_goes_into_the_url(local_page, serv
     for n, stage in enumerate(PLACES["scratch"], start=1):
         local_page.get_by_role("tab", name=f"{n} · ").click()
         shown = local_page.locator(f".st-key-stage_{stage}")
-        for place in PLACES["scratch"][stage]:
+        for place in (*PLACES["scratch"][stage], *PLACES["referee"][stage]):
             title = f"{place.file}: {place.function}"
             expect(shown).to_contain_text(title, timeout=30_000)  # code is highlighted late
             expect(shown).to_contain_text(place.line)

@@ -586,6 +586,11 @@ def test_sources_of_a_token_match_the_methods_and_shapley_values(net, source):
     error = pytest.approx(0, abs=1e-12)
     says(page, None, "For every token", error, f"{referee.subsets:,}", *unsure)
     check_methods(page, answers, referee, step, token, columns)
+    *shares, logit = (float(values[step]) for values in answers.parts.values())
+    error = pytest.approx(abs(sum(shares) - logit), rel=0.1)
+    assert abs(sum(shares) - logit) < 1e-5 * sum(map(abs, shares))
+    shown = (signed(share, 1) for share in shares)
+    says(page, "why_parts", f"“{token}”", number(logit, 1), *shown, error)
     check_agreement(page, answers, referee, step)
     check_the_rest(page, "why_agreement")
 
@@ -649,7 +654,9 @@ def check_agreement(page, answers, referee, step) -> None:
                 for b in order[n + 1 :]
             ]
             note += [str(sum(low <= 0 <= high for low, high in ends))]
-            note += ["21"] * (which == "this") + [f"for {which} token"]
+            note += [str(len(METHODS) * (len(METHODS) - 1) // 2)] * (which == "this") + [
+                f"for {which} token"
+            ]
     says(page, "why_agreement_note", *note)
 
 
@@ -699,7 +706,7 @@ def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, sourc
     )
     page = render("why", state={"open_sources": False}, source=source)
     rec = record(source)
-    passes = subsets + 3 * len(rec.target_out) + 2 * len(source_words(rec.source))
+    passes = subsets + 6 * len(rec.target_out) + 2 * len(source_words(rec.source))
     tokens = len(rec.source) + len(rec.target_out)
     for key, count in (("open_sources", passes), ("open_pairs", 16 * 17 / 2)):
         seconds = 0.001 * tokens * count

@@ -90,10 +90,10 @@ def test_hooks_are_removed():
         site(model, SOURCE, TARGET, "cross", 9)
 
 
-@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+@pytest.mark.parametrize("architecture", ["scratch", "baseline", "referee"])
 @pytest.mark.parametrize("stage", PLACES["scratch"])
 def test_listed_code_lines_exist(stage, architecture):
-    assert set(PLACES["baseline"]) == set(PLACES["scratch"])
+    assert set(PLACES[architecture]) == set(PLACES["scratch"])
     for place in PLACES[architecture][stage]:
         found = importlib.import_module(place.module)
         assert inspect.getsourcefile(found).endswith(place.file)

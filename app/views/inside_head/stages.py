@@ -69,7 +69,11 @@ def show_stages(stages: list[Stage], inside: InsideHead, architecture: str, hidd
                     _show_table(stage.name, stage.table_title, stage.table)
                 code = "\n".join(
                     f"# {place.file}: {place.function}\n{place.line}"
-                    for place in code_of(inside, architecture, stage.name)
+                    for place in dict.fromkeys(
+                        place
+                        for ran in (architecture, "referee")
+                        for place in code_of(inside, ran, stage.name)
+                    )
                 )
                 if code:
                     st.code(code, language="python", wrap_lines=True)

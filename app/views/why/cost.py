@@ -33,7 +33,7 @@ def shapley_passes(inspection: Inspection) -> int:
 def sources_passes(inspection: Inspection) -> int:
     """Count the passes for Shapley values and for the methods that rerun the network."""
     words = len(source_words(inspection.record.source))
-    return shapley_passes(inspection) + 3 * len(inspection.record.target_out) + 2 * words
+    return shapley_passes(inspection) + 6 * len(inspection.record.target_out) + 2 * words
 
 
 def estimate_seconds(inspection: Inspection, passes: int) -> float | None:

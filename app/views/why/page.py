@@ -14,7 +14,7 @@ from app.views.why import cost
 from app.views.why.heads import questions, show_important_heads, show_looks, show_pairs
 from app.views.why.knew import show_knew
 from app.views.why.layers import show_decoder_lens, show_logit_lens
-from app.views.why.sources import show_sources
+from app.views.why.sources import METHODS, show_sources
 from app.views.why.words import show_word_choice
 
 _WORD_CHOICE_PASSES = 40  # passes for one token: terms, alternatives, removals
@@ -110,7 +110,7 @@ section(
     show_sources,
     inspection,
     choices=("why_token",),
-    summary="What each source word contributes: Shapley values and seven faster methods",
+    summary=f"What each source word contributes: Shapley values and {len(METHODS)} faster methods",
     seconds=cost.estimate_seconds(inspection, cost.sources_passes(inspection)),
     help=meaning("Shapley value", "nats", "rollout", "value norms", "Spearman"),
 )

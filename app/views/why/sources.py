@@ -1,4 +1,4 @@
-"""Where a token came from: seven attribution methods compared with Shapley values."""
+"""Where a token came from: attribution methods compared with Shapley values."""
 
 import math
 import re
@@ -43,6 +43,8 @@ METHODS = {
     "add (after Kobayashi et al. 2021).",
     "gradient × input": "The gradient of the log-probability with respect to each word's "
     "embedding, times the embedding (Shrikumar et al. 2016).",
+    "relevance (AttnLRP)": "The part of the token's logit that reaches the word when each layer "
+    "passes it back by rules that keep the sum (Achtibat et al. 2024).",
     "value zeroing, all layers": "The loss of log-probability when the word's values are set to 0 "
     "in all encoder and cross-attention layers. Mohebbi et al. (2023) zero one layer and compare "
     "states.",
@@ -102,6 +104,7 @@ def show_sources(inspection: Inspection) -> None:
     place.empty()
     _show_values(shapley, chosen, tokens[chosen], columns)
     _show_methods(answers.scores, shapley, chosen, tokens[chosen], columns)
+    _show_parts(answers.parts, chosen, tokens[chosen])
     _show_agreement(agreement(answers, shapley), shapley, chosen)
     if not inspection.card.model.norm_first:
         st.caption(
@@ -184,7 +187,7 @@ def _show_methods(
             Grid(rows, columns, shares, texts, hovers),
             f"Where “{token}” came from, by each method",
             "colours: relative to the row's largest; the first four rows are shares or lengths, "
-            "the others nats",
+            "relevance is in logits, the others in nats",
             1.0,
             True,
         ),
@@ -194,6 +197,19 @@ def _show_methods(
         if shapley
         else "The other rows, the last of them the Shapley values, are still being computed.",
     )
+
+
+def _show_parts(parts: Mapping[str, Doubles], chosen: int, token: str) -> None:
+    """Say how the relevances divide a token's logit."""
+    *shares, logit = (float(values[chosen]) for values in parts.values())
+    source, prefix, biases, softmax = (number(share, 1, sign="+") for share in shares)
+    with st.container(key="why_parts"):
+        st.text(
+            f"By relevance, the logit of “{token}”, {number(logit, 1)}, comes from the source "
+            f"({source}), the target so far ({prefix}), biases ({biases}) and a rest that linear "
+            f"parts of the softmaxes leave ({softmax}). The relevances add up to the logit"
+            f"{within(abs(sum(shares) - logit))}."
+        )
 
 
 def _show_agreement(agrees: dict[str, Agreement], shapley: Shapley, chosen: int) -> None:
