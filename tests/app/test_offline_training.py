@@ -574,7 +574,7 @@ def test_answers_are_counted_at_every_point_that_is_due(page):
     start |= {"about": {}, "configs": [config | {"bug": "no_causal_mask"}, config]}
     seen = page.evaluate("(ask) => running(...ask)", [WORKER, start, 30])
     assert seen == sorted(seen) and [10, 0] in seen
-    assert {step for step, counted in seen if step == counted} == {0, 10, 20, 30}
+    assert {step for step, counted in seen if step == counted <= 30} == {0, 10, 20, 30}
     assert all(counted == step // 10 * 10 for step, counted in seen if step % 10)
 
 
