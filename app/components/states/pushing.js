@@ -180,12 +180,13 @@ function translationsOf(data) {
     return box;
   };
   const flips = curve.random_old.filter((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share)).length;
-  const most = Math.max(...curve.random_new.map((line) => line[at]));
+  const label = percent(Math.max(...curve.random_new.map((line) => line[at])));
+  const most = label.startsWith("<") ? label.replace("<", "less than ") : `at most ${label}`;
   return [
     part("not pushed", element("bdi", "text before", before)),
     part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}, other words ${percent(Math.max(0, 1 - curve.old[at] - curve.new[at]))} after the unpushed beginning`, changedText(before, after)),
     part("a random direction, same length", random === after ? element("span", "text", `The same ${after === before ? "as not pushed" : "sentence as pushed"}.`) : changedText(before, random)),
-    element("p", "note", `Direction: Jacobian lens. Pale: ${curve.random_old.length} random directions of the same length. At strength ${fixed(push.strength, 0)}, ${push.new.text} has at most ${percent(most)} with them; ${flips ? `at some strength, ${flips} of ${curve.random_old.length} ${flips > 1 ? "make" : "makes"} it` : `at no strength does any of ${curve.random_old.length} make it`} more probable than ${push.old.text}.`),
+    element("p", "note", `Direction: Jacobian lens. Pale: ${curve.random_old.length} random directions of the same length. At strength ${fixed(push.strength, 0)}, ${push.new.text} has ${most} with them; ${flips ? `at some strength, ${flips} of ${curve.random_old.length} ${flips > 1 ? "make" : "makes"} it` : `at no strength does any of ${curve.random_old.length} make it`} more probable than ${push.old.text}.`),
   ];
 }
 
