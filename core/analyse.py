@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from core.analysis.alignment import Gold, pharaoh
-from core.atlas.aligners import SCORED_ON, best_heads, check_gold
+from core.atlas.agreement import agreeing_heads
+from core.atlas.aligners import SCORED_ON, best_heads, check_gold, random_head, scored_half
 from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
 from core.atlas.claims.board import FILE as BOARD_FILE
@@ -40,7 +41,7 @@ from core.atlas.lens import add_lens_arguments, run_lens
 from core.atlas.patching import add_patch_arguments, run_patch
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
-from core.checkpoint.folder import Checkpoint, load
+from core.checkpoint.folder import Card, Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import (
     Parser,
@@ -95,97 +96,136 @@ def aligned_lines(arguments: Namespace) -> None:
     """Write one Pharaoh line per sentence pair, from the heads that align words best.
 
     With manual alignments (--gold), the heads are chosen on the sentences with an even index and
-    scored on those with an odd one. Without --gold, they are read from the checkpoint's atlas.
+    scored on those with an odd one. Without --gold, they are read from the atlas of each network.
+    If one has no atlas, the heads are those of both networks (--reverse) that agree most.
     """
     device = pick_device(arguments.device)
     pairs, gold = _pairs(arguments), None
     if arguments.gold is not None:
         gold = gold_of(arguments, len(pairs))
-    forward = _aligner(arguments.checkpoint, device, pairs, gold, arguments)
-    card = forward.checkpoint.card
-    reverse = None
+    networks = [_loaded(arguments.checkpoint, device)]
+    card = networks[0].card
     if arguments.reverse is not None:
-        turned = [(target, source) for source, target in pairs]
-        gold_turned = gold and [right.turned for right in gold]
-        languages = card.source_language, card.target_language
-        reverse = _aligner(arguments.reverse, device, turned, gold_turned, arguments, languages)
-    if gold is not None:
-        linked = sum(map(bool, gold))
-        write_without_gold(arguments.gold, len(pairs) - linked, len(pairs))
+        networks.append(_reverse(arguments.reverse, device, card))
+    limit_threads(max(network.card.parameters for network in networks))
+    chosen, estimated = _chosen(networks, pairs, gold, arguments)
+    found, (random, *_) = [heads for heads, _ in chosen], [aer for _, aer in chosen]
+    aligners = [Aligner(*both) for both in zip(networks, found, strict=True)]
     lines, problems = [], []
     with progress_bar(len(pairs)) as on_progress:
-        for number, (found, problem) in enumerate(aligned(pairs, forward, reverse), 1):
-            lines.append(found)
-            sys.stdout.write(pharaoh(found) + "\n")
+        for number, (links, problem) in enumerate(aligned(pairs, *aligners), 1):
+            lines.append(links)
+            sys.stdout.write(pharaoh(links) + "\n")
             if problem:
                 problems.append(f"line {number} is empty in the output: {problem}")
             on_progress(1)
-    chosen = forward.found
+    first = found[0]
     result = {
         "checkpoint": card.folder.name,
         "sentences": len(pairs),
-        "heads": [list(head) for head in chosen.heads],
-        "reading": chosen.reading,
-        "quantity": chosen.quantity,
-        "aer": chosen.aer,
-        "low": chosen.low,
-        "high": chosen.high,
-        **exports(chosen, card.model.heads("cross")),
+        "heads": [list(head) for head in first.heads],
+        "reading": first.reading,
+        "quantity": first.quantity,
+        "aer": first.aer,
+        "low": first.low,
+        "high": first.high,
+        "random_aer": random,
+        "estimated_with": estimated,
+        **exports(first, card.model.heads("cross")),
     }
-    if reverse is not None:
-        result["reverse_heads"] = [list(head) for head in reverse.found.heads]
+    if arguments.reverse is not None:
+        result["reverse_heads"] = [list(head) for head in found[1].heads]
         if gold is not None:  # score only sentences on which no heads were chosen
             indices = [i for i in range(SCORED_ON, len(pairs), 2) if gold[i]]
             parts = [lines[i] for i in indices], [gold[i] for i in indices]
             result["symmetrised"] = score_with_interval(*parts, indices)
-    for line in [*problems[:_TABLE_ROWS], *_more(problems), _heads_line(chosen)]:
+    says = _heads_line(first, random, estimated == "reverse")
+    for line in [*problems[:_TABLE_ROWS], *_more(problems), says]:
         sys.stderr.write(line + "\n")
     write_result(arguments.json, result)
 
 
-def _aligner(
-    folder: Path,
-    device: str,
+def _reverse(folder: Path, device: str, forward: Card) -> Checkpoint:
+    """Load the network of --reverse. Raises ValueError if its direction is not the reverse one."""
+    reverse = _loaded(folder, device)
+    opposite = forward.source_language, forward.target_language
+    if (reverse.card.target_language, reverse.card.source_language) != opposite:
+        raise ValueError(
+            f"--reverse {folder} translates {reverse.card.direction}: the reverse of "
+            f"{'-'.join(opposite)} is needed"
+        )
+    return reverse
+
+
+def _both_ways(
+    pairs: list[tuple[str, str]], gold: list[Gold]
+) -> list[tuple[list[tuple[str, str]], list[Gold]]]:
+    """Return pairs and alignments as given, and for the other direction."""
+    turned = [(target, source) for source, target in pairs]
+    return [(pairs, gold), (turned, [right.turned for right in gold])]
+
+
+_Chosen = tuple[AlignmentHeads, float]
+"""Aligning heads, and the AER of a random head."""
+
+
+def _chosen(
+    networks: list[Checkpoint],
     pairs: list[tuple[str, str]],
     gold: list[Gold] | None,
     arguments: Namespace,
-    opposite: tuple[str, str] | None = None,
-) -> Aligner:
-    """Return a network and its aligning heads, chosen on `gold` or read from its atlas.
+) -> tuple[list[_Chosen], str]:
+    """Return the aligning heads of each network, and what they were chosen with.
 
-    `opposite` is the (source, target) pair of languages that this network must translate in the
-    reverse direction; None accepts any. Raises ValueError for another direction, a missing atlas
-    and too little gold.
+    Raises ValueError if there is nothing to choose them with.
     """
-    checkpoint = _loaded(folder, device)
-    card = checkpoint.card
-    limit_threads(card.parameters)
-    if opposite and (card.target_language, card.source_language) != opposite:
+    if gold is not None:
+        both = zip(networks, _both_ways(pairs, gold), strict=False)
+        chosen = [_by_gold(network, *turned, arguments) for network, turned in both]
+        linked = sum(map(bool, gold))
+        write_without_gold(arguments.gold, len(pairs) - linked, len(pairs))
+        return chosen, "gold"
+    read = [heads for network in networks if (heads := _by_atlas(network))]
+    if len(read) == len(networks):
+        return read, "atlas"
+    if arguments.reverse is None:
         raise ValueError(
-            f"--reverse {folder} translates {card.direction}: the reverse of "
-            f"{'-'.join(opposite)} is needed"
+            f"{arguments.checkpoint} has no atlas with alignment heads: pass --gold with manual "
+            "alignments of the text, or --reverse with a network of the other direction, or write "
+            "the atlas with `python -m core.analyse atlas --gold`"
         )
-    if gold is None:
-        file = folder / ATLAS
-        atlas = read_atlas(file, card.weights_sha256) if file.exists() else None
-        if atlas is None or atlas.alignment_heads is None:
-            raise ValueError(
-                f"{folder} has no atlas with alignment heads: pass --gold with manual alignments "
-                "of the text, or write the atlas with `python -m core.analyse atlas --gold`"
-            )
-        return Aligner(checkpoint, atlas.alignment_heads)
+    forward, reverse = networks
+    with progress_bar(len(pairs)) as on_progress:
+        agreed = agreeing_heads(forward, reverse, pairs, arguments.quantity, on_progress)
+    return [(heads, agreed.random) for heads in (agreed.forward, agreed.reverse)], "reverse"
+
+
+def _by_atlas(network: Checkpoint) -> _Chosen | None:
+    """Read the aligning heads of a network's atlas, if it has any."""
+    file = network.card.folder / ATLAS
+    atlas = read_atlas(file, network.card.weights_sha256) if file.exists() else None
+    if atlas is None or (heads := atlas.alignment_heads) is None:
+        return None
+    return heads, random_head(atlas.arrays["aer"], heads.quantity)
+
+
+def _by_gold(
+    checkpoint: Checkpoint, pairs: list[tuple[str, str]], gold: list[Gold], arguments: Namespace
+) -> _Chosen:
+    """Choose a network's aligning heads. Raises ValueError for too little gold."""
     text = corpus(checkpoint, pairs, gold)
     check_gold(checkpoint, text)
+    card = checkpoint.card
     size = card.model.num_decoder_layers, card.model.heads("cross")
     by = tuple((reading, arguments.quantity) for reading in READINGS)
     run = in_process(checkpoint)
-    chosen = best_heads(run, folder, text, size, by, arguments.one_layer)
+    chosen = best_heads(run, card.folder, text, size, by, arguments.one_layer)
     if chosen is None:
         raise ValueError(
             f"{arguments.gold} is too small: the heads are chosen on one half of the sentences and "
             "scored on the other, and each needs at least 2 with sure links"
         )
-    return Aligner(checkpoint, chosen)
+    return chosen, random_head(scored_half(run, card.folder, text), arguments.quantity)
 
 
 def _without_gold(gold: list[Gold]) -> dict[str, int]:
@@ -199,12 +239,14 @@ def _more(problems: list[str]) -> list[str]:
     return [f"and {left:,} more lines"] if left > 0 else []
 
 
-def _heads_line(found: AlignmentHeads) -> str:
+def _heads_line(found: AlignmentHeads, random: float, by_agreement: bool) -> str:
     heads = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in found.heads)
     row = "is fed" if found.reading == "input" else "produces"
+    gold = " with the links of --reverse as gold" if by_agreement else ""
     return (
         f"{heads} (counted from 1), {found.quantity} of the row that {row} a word: alignment error "
-        f"rate {found.aer:.3f}, 95 % CI [{found.low:.3f}, {found.high:.3f}]"
+        f"rate{gold} {found.aer:.3f}, 95 % CI [{found.low:.3f}, {found.high:.3f}]; of a random "
+        f"head {random:.3f}"
     )
 
 
@@ -466,11 +508,15 @@ def parser() -> Parser:
         add_link_options(command)
     linking.path(
         "--reverse",
-        "checkpoint of the other direction: combine both by grow-diag-final",
+        "checkpoint of the other direction: combine both by grow-diag-final; without --gold and "
+        "without an atlas of each, their heads are chosen by agreement",
         metavar="DIR",
     )
     linking.add_argument(
-        "--quantity", choices=QUANTITIES, default="weights", help="with --gold: what links words"
+        "--quantity",
+        choices=QUANTITIES,
+        default="weights",
+        help="what links words, if no atlas says so",
     )
     linking.flag("--one-layer", "with --gold: choose heads of one layer only")
     ranking.add_argument(

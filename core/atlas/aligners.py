@@ -223,6 +223,17 @@ def best_heads(
     return AlignmentHeads(chosen[best], *COMBINATIONS[best], float(aer), float(low), float(high))
 
 
+def scored_half(run: Runner, folder: Path, corpus: Corpus) -> NDArray[np.float32]:
+    """Return the AER of every head where `best_heads` scores its set; axes as `aer` of an atlas."""
+    half = [line for line, _ in _with_gold(corpus.lines) if line.index % 2 == SCORED_ON]
+    return aligner_arrays(Sums.total(run(HeadLinks(), folder, list(chunked(half)))))["aer"]
+
+
+def random_head(aer: NDArray, quantity: Quantity) -> float:
+    """Return the expected AER of a random head and reading, from `aer` of an atlas."""
+    return float(aer[:, QUANTITIES.index(quantity), :-1, :-1, 0].mean())
+
+
 def _texts(sentence: Line | Sentence) -> tuple[str, str]:
     return sentence.source_text, sentence.reference
 

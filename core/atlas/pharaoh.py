@@ -157,8 +157,13 @@ def exports(found: AlignmentHeads, num_heads: int) -> dict[str, Any]:
         notes.append("the heads were chosen by norms, but these programs read attention weights")
     if found.reading == "input":
         notes.append(
-            "the heads align a word in the row that takes it as input, but these programs read the "
-            "row before, which produces it: take the weights one row later"
+            "the heads align a word in the row that takes it as input, but OpenNMT, fairseq and "
+            "CTranslate2 read the row before, which produces it: take the weights one row later"
+        )
+    else:
+        notes.append(
+            "the heads align a word in the row that produces it, but Whisper in Hugging Face "
+            "Transformers reads the row after, which takes it as input"
         )
     return {
         "ctranslate2": first,

@@ -111,10 +111,11 @@ def test_words_writes_the_agreed_keys(checkpoint_folder, text, capsys):
 
 def test_the_line_about_aligning_heads_has_their_numbers():
     found = AlignmentHeads(((2, 0), (1, 3)), "input", "norms", 0.2515, 0.2218, 0.2897)
-    line = analyse._heads_line(found)
+    line = analyse._heads_line(found, 0.7654, by_agreement=False)
     assert "layer 3 head 1, layer 2 head 4" in line and "norms of the row that is fed" in line
-    assert "0.252, 95 % CI [0.222, 0.290]" in line
-    assert "produces" in analyse._heads_line(dataclasses.replace(found, reading="output"))
+    assert "error rate 0.252, 95 % CI [0.222, 0.290]; of a random head 0.765" in line
+    other = dataclasses.replace(found, reading="output")
+    assert "produces" in analyse._heads_line(other, 0.7654, by_agreement=True)
 
 
 def test_the_tables_of_an_atlas_have_the_numbers_of_its_report(capsys, monkeypatch):

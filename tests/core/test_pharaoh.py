@@ -14,7 +14,8 @@ from core import analyse
 from core.analysis.alignment import Gold, pharaoh
 from core.atlas.atlas import AlignmentHeads, Atlas
 from core.atlas.pharaoh import aligned, exports, grow_diag_final
-from core.checkpoint.folder import read_card
+from core.checkpoint.folder import load, read_card
+from core.experiments.aligning import align
 from core.record.capture import capture
 from tests import small
 from tests.app.atlases import atlas, origin
@@ -95,7 +96,10 @@ def test_heads_are_exported_in_the_forms_of_other_programs():
         "ctranslate2_whisper": {"alignment_heads": [[3, 0], [3, 1]]},
         "opennmt": {"alignment_layer": 3, "alignment_heads": 2},
         "hugging_face": {"alignment_heads": [[3, 0], [3, 1]]},
-        "notes": [],
+        "notes": [
+            "the heads align a word in the row that produces it, but Whisper in Hugging Face "
+            "Transformers reads the row after, which takes it as input"
+        ],
     }
     later = exports(found((2, 3), (2, 1), reading="input"), 4)
     assert later["opennmt"] == {
@@ -106,8 +110,8 @@ def test_heads_are_exported_in_the_forms_of_other_programs():
     assert [note.split(":")[0] for note in later["notes"]] == [
         "OpenNMT, fairseq and CTranslate2's translators average the first alignment_heads heads of "
         "the layer",
-        "the heads align a word in the row that takes it as input, but these programs read the row "
-        "before, which produces it",
+        "the heads align a word in the row that takes it as input, but OpenNMT, fairseq and "
+        "CTranslate2 read the row before, which produces it",
     ]
     several = exports(found((0, 1), (1, 0), quantity="norms"), 2)
     assert several["opennmt"] is several["ctranslate2"] is None
@@ -180,10 +184,22 @@ def test_align_writes_one_line_per_pair_and_the_heads(folders, text, capsys):
     result = json.loads((text / "found.json").read_text())
     assert list(result) == [
         *("checkpoint", "sentences", "heads", "reading", "quantity", "aer", "low", "high"),
+        *("random_aer", "estimated_with"),
         *("ctranslate2", "ctranslate2_whisper", "opennmt", "hugging_face", "notes"),
     ]
     assert (result["sentences"], result["heads"], result["reading"]) == (20, [[1, 0]], "input")
     assert result["aer"] == result["low"] == result["high"] == 0
+    pairs = list(
+        zip(*((text / side).read_text().split("\n")[:20] for side in ("src", "ref")), strict=True)
+    )
+    gold = [Gold.parse(line) for line in printed.out.split("\n")[:20]]
+    rows = align(load(folders / "forward-xx-yy"), pairs[1::2], gold[1::2])
+    singles = [
+        r.score.aer for r in rows if r.quantity == "weights" and None not in (r.layer, r.head)
+    ]
+    assert result["random_aer"] == pytest.approx(np.mean(singles)) and len(singles) == 8
+    assert result["estimated_with"] == "gold"
+    assert "alignment error rate 0.000, 95 % CI [0.000, 0.000]; of a random head" in printed.err
     assert result["opennmt"] == {"alignment_layer": 1, "alignment_heads": 1}
 
 
@@ -214,6 +230,17 @@ def test_align_combines_both_directions(folders, text, capsys):
         run(*options(text, folders / "forward-xx-yy", *wrong))
 
 
+def test_without_gold_and_atlases_the_heads_are_those_that_agree(folders, text, capsys):
+    reverse = ["--reverse", folders / "reverse-yy-xx"]
+    run(*options(text, folders / "forward-xx-yy", *reverse))
+    printed, result = capsys.readouterr(), json.loads((text / "found.json").read_text())
+    assert (result["heads"], result["reverse_heads"]) == ([[1, 0]], [[0, 1]])
+    assert result["estimated_with"] == "reverse" and result["aer"] < result["random_aer"]
+    assert "rate with the links of --reverse as gold 0." in printed.err
+    run(*options(text, folders / "forward-xx-yy", *reverse, "--gold", text / "gold"))
+    assert printed.out == capsys.readouterr().out
+
+
 def test_align_can_choose_heads_of_one_layer_and_by_norms(folders, text):
     folder = folders / "two-xx-yy"
     plant(folder, {(0, 1): range(0, ENTRIES, 2), (1, 0): range(1, ENTRIES, 2)})
@@ -235,20 +262,24 @@ def test_align_reads_the_heads_from_the_atlas(folders, text, capsys):
     with pytest.raises(ValueError, match="has no atlas with alignment heads: pass --gold"):
         run(*options(text, folder))
 
-    def write(sha256: str) -> None:
+    def write(sha256: str) -> Atlas:
         chosen = AlignmentHeads(((1, 0), (1, 1)), "input", "weights", 0.25, 0.125, 0.5)
         made: Atlas = atlas(
             layers=2, heads=2, origin=origin(weights_sha256=sha256), alignment_heads=chosen
         )
         (folder / "atlas.npz").write_bytes(made.to_bytes())
+        return made
 
-    write(read_card(folder).weights_sha256)
+    made = write(read_card(folder).weights_sha256)
     try:
         run(*options(text, folder))
         result = json.loads((text / "found.json").read_text())
         assert capsys.readouterr().out == (text / "gold").read_text()
         assert result["heads"] == [[1, 0], [1, 1]] and result["opennmt"]["alignment_heads"] == 2
         assert (result["aer"], result["low"], result["high"]) == (0.25, 0.125, 0.5)
+        weights = made.arrays["aer"][:, 0, :2, :2, 0]
+        assert result["random_aer"] == pytest.approx(weights.mean(), abs=1e-4)
+        assert result["estimated_with"] == "atlas"
         write("0" * 64)
         with pytest.raises(ValueError, match=r"atlas.npz belongs to other weights \(00000000"):
             run(*options(text, folder))
