@@ -73,13 +73,13 @@ def show_board(board: Board) -> None:
     decided = [row for row in rows if row.verdict != OPEN]
     with st.container(key="literature_table"):
         st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
-        show_table(decided)
+        show_table(decided, len(board.origin.weights))
     if undecided := rows[len(decided) :]:
         with (
             st.expander(f"{len(undecided)} undecided, and why", expanded=not decided),
             st.container(key="literature_undecided"),
         ):
-            show_table(undecided)
+            show_table(undecided, len(board.origin.weights))
     section(
         "",
         "literature_claims",
@@ -95,8 +95,8 @@ def show_board(board: Board) -> None:
         show_rules(board)
 
 
-def show_table(rows: Sequence[Row]) -> None:
-    """Show claims with paper, numbers, verdict and its reason in brief."""
+def show_table(rows: Sequence[Row], networks: int) -> None:
+    """Show claims with paper, numbers, verdict and its reason in brief; see `in_brief`."""
     st.table(
         {
             "claim": [plain(row.claim.claim) for row in rows],
@@ -112,7 +112,7 @@ def show_table(rows: Sequence[Row]) -> None:
             "verdict": [
                 # Not badges, which do not wrap on a narrow screen.
                 f":{VERDICT_COLOURS[row.verdict]}[**{IN_TABLE[row.verdict]}**]: "
-                f"{in_brief(row.claim, row.estimates)}"
+                f"{in_brief(row.claim, row.estimates, networks)}"
                 for row in rows
             ],
         },
