@@ -54,9 +54,15 @@ PUBLISHED: dict[str, tuple[str, str, tuple[float, ...]]] = {
     "value-zeroing-faithful": ("2026 2603.11342", "", ()),
     "attention-faithful": ("2026 2603.11342", "", ()),
     **dict.fromkeys(
-        ("aligning-heads-exist", "aligning-heads-sparse", "aligning-heads-causal"),
+        (
+            *("aligning-heads-exist", "aligning-heads-sparse", "aligning-heads-causal"),
+            "other-heads-idle",
+        ),
         ("2026", "", ()),
     ),
+    "penultimate-layer-aligns": ("2019", "", ()),
+    "probability-tells-quality": ("2020", "", ()),
+    "sinks-exist": ("2024", "", ()),
     **dict.fromkeys(
         ("translated-in-embeddings", "translated-layer-by-layer", "first-decoder-layer"),
         ("2021 2003.09586", "", ()),

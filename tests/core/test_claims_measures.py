@@ -217,6 +217,8 @@ def test_a_rise_between_two_snapshots_has_wide_bounds():
     value, low, high = width(np.array([0, 100, 400, 1600]), np.array([0.1, 0.1, 0.1, 0.9]))
     assert (low, high) == (0, 1 - 400 / 1600)
     assert value == pytest.approx(1 - (400 + 0.1 * 1200) / (400 + 0.9 * 1200))
+    _, low, high = width(np.array([0, 100, 400, 1600]), np.array([0.1, 0.3, 0.8, 0.9]))
+    assert (low, high) == (1 - 100 / 400, 1)
     assert width(np.arange(3), np.array([0.3, 0.2, 0.1])) is None
 
 
@@ -319,7 +321,9 @@ def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
 def test_known_rows_are_not_measured_again(sharp):
     network = as_network(sharp, count=4)
     one = {network.name: Estimate(0.4, 0.3, 0.5)}
-    few = patch("core.atlas.claims.measure._MEASURES", ((sinks, 1, ("sinks-are-empty",)),))
+    few = patch(
+        "core.atlas.claims.measure._MEASURES", ((sinks, 1, ("sinks-exist", "sinks-are-empty")),)
+    )
     with few, patch("core.atlas.claims.sinks.SINK", 0.0):
         measured = measure_board([network], "text", "", "command")
         known = replace(
@@ -329,10 +333,15 @@ def test_known_rows_are_not_measured_again(sharp):
             means={},
         )
         again = measure_board([network], "text", "", "command", known=known)
-        assert again.estimates == known.estimates and {*again.origin.weights} == {"old", "one"}
-        only = replace(known, estimates={"fifth-free": known.estimates["fifth-free"]})
-        added = measure_board([network], "text", "", "command", known=only).estimates
-        assert added == only.estimates | measured.estimates != only.estimates
+        exist = {"sinks-exist": measured.estimates["sinks-exist"]}
+        assert again.estimates == known.estimates | exist and {*again.origin.weights} == {
+            "old",
+            "one",
+        }
+        every = replace(known, estimates=again.estimates)
+        with patch.object(network, "measured", None):
+            same = measure_board([network], "text", "", "command", known=every)
+            assert same.estimates == again.estimates
         row = next(row for row in again.rows if row.claim.id == "fifth-free")
         assert "tested (1 of 2)" in row.reason
         with pytest.raises(ValueError, match="other texts"):

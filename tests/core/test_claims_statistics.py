@@ -20,7 +20,6 @@ from core.atlas.claims import (
 )
 from core.atlas.claims.claim import FAILS, HOLDS, OPEN, decide
 from core.atlas.claims.literature import LITERATURE
-from core.atlas.claims.statistic import Statistic
 from core.atlas.counterpart import Similarity
 from core.atlas.losses import HeadLosses, HeadOutputs
 from core.atlas.pruning import ChoiceLosses
@@ -178,7 +177,7 @@ def seen(sign: int):
 def head_links(*aer: float):
     """Return statistics of 12 heads of which the first have these errors, and a diagonal of 0.7.
 
-    The other heads have 0.9. Without the best head, the loss rises by 0.5; without another by 0.1.
+    The other heads have 0.9. Without head 2, the loss rises by 2; without another, by 0.1.
     """
     made, sure = 100.0, 300.0
     right = (1 - np.array([*aer, *[0.9] * (12 - len(aer))])) * (made + sure) / 2
@@ -190,9 +189,8 @@ def head_links(*aer: float):
     sums |= {"diagonal_in_sure": diagonal, "diagonal_in_possible": diagonal}
     found = alignment.statistics(Sums(sums | {"sure": np.full(R, sure)}), 50)
     best = int(alignment.head_errors(Sums(sums | {"sure": np.full(R, sure)}))[0].argmin())
-    rise = np.tile(np.where(np.arange(12) == 2, 0.5, 0.1), (R, 1))
-    causal = Statistic(alignment.without_aligner(rise, best), 50)
-    return {**found, "aligning-heads-causal": causal}
+    rise = np.tile(np.where(np.arange(12) == 2, 2.0, 0.1), (R, 1))
+    return {**found, **alignment.without_aligner(rise, best, 50)}
 
 
 def states(hits, null, logit, jacobian):
@@ -220,10 +218,10 @@ def written(of_wrong: float, of_right: float, less_probable: float):
     return errors.statistics(Sums(found))
 
 
-def sunk(ratio: float):
-    """Return statistics of two heads, of which the second has a sink of this value's length."""
-    weight, ratios = np.array([[[0.2, 0.5]]]), np.array([[[0.01, ratio]]])
-    sums = {"weight": 20 * weight.repeat(R, 0), "ratio": 20 * ratios.repeat(R, 0)}
+def sunk(ratio: float, weight: float):
+    """Return statistics of two heads, the second with a sink: its value's length, its weight."""
+    weights, ratios = np.array([[[0.2, weight]]]), np.array([[[0.01, ratio]]])
+    sums = {"weight": 20 * weights.repeat(R, 0), "ratio": 20 * ratios.repeat(R, 0)}
     return sinks.statistics(
         Sums({**sums, "drawn": np.full(R, 20.0), "sentences": np.array(20, np.int64)})
     )
@@ -277,13 +275,16 @@ CASES = [
      {"positional-heads": 0.9, "rare-word-head": 0.5, "eos-and-punctuation": 0.5}),
     (lambda: links([POOR, POOR], [GOOD, [0.6, 0.25, 0.7]]), HOLDS,
      {"early-input-layer": 1, "input-reading-better": 0.2, "norms-align-better": 0.05}),
+    (lambda: links([GOOD, POOR], [POOR, POOR]), HOLDS, {"penultimate-layer-aligns": 0.4}),
+    (lambda: links([POOR, GOOD], [POOR, POOR]), FAILS, {"penultimate-layer-aligns": -0.3}),
     (lambda: links([GOOD, GOOD], [POOR, [0.9, 0.8, 0.6]]), FAILS,
      {"early-input-layer": -1, "input-reading-better": -0.2, "norms-align-better": -0.1}),
     (lambda: head_links(0.65, 0.9, 0.4), HOLDS,
      {"aligning-heads-exist": 0.3, "aligning-heads-sparse": 2 / 12,
-      "aligning-heads-causal": 0.4}),
+      "aligning-heads-causal": 1.9, "other-heads-idle": 0.05}),
     (lambda: head_links(*[0.6] * 5), FAILS,
-     {"aligning-heads-sparse": 5 / 12, "aligning-heads-causal": -0.4 / 11}),
+     {"aligning-heads-sparse": 5 / 12, "aligning-heads-causal": -1.9 / 11,
+      "other-heads-idle": 3 / 1.1}),
     (lambda: head_links(0.8), FAILS, {"aligning-heads-exist": -0.1}),
     (lambda: states([0.5, 0.6, 0.8], [0.1, 0.1, 0.2], [0, 0.1, 1], [0.1, 0.4, 1]), HOLDS,
      {"translated-in-embeddings": 0.4, "translated-layer-by-layer": 0.2,
@@ -293,10 +294,12 @@ CASES = [
       "first-decoder-layer": 1.8, "jacobian-lens-better": -0.25}),
     (lambda: written(0.05, 0.9, -0.01), HOLDS,
      {"errors-previous-token": 1, "attention-adds-to-probability": 2}),
+    (lambda: written(0.9, 0.05, 0.01), HOLDS, {"probability-tells-quality": 1}),
+    (lambda: written(0.05, 0.9, -0.01), FAILS, {"probability-tells-quality": -1}),
     (lambda: written(0.9, 0.05, 0.01), FAILS,
      {"errors-previous-token": 0, "attention-adds-to-probability": -2}),
-    (lambda: sunk(0.05), HOLDS, {"sinks-are-empty": 0.05}),
-    (lambda: sunk(0.6), FAILS, {"sinks-are-empty": 0.6}),
+    (lambda: sunk(0.05, 0.6), HOLDS, {"sinks-are-empty": 0.05, "sinks-exist": 0.6}),
+    (lambda: sunk(0.6, 0.4), FAILS, {"sinks-are-empty": 0.6, "sinks-exist": 0.4}),
     (lambda: trained(0, 0, 0, 0, 0.5, 1, 1), HOLDS, {"role-by-a-jump": 1 - 32 / 48}),
     (lambda: trained(*np.arange(11) / 10), FAILS, {"role-by-a-jump": 8 / 9}),
     *((lambda sign=sign: seen(sign), verdict,

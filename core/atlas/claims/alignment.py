@@ -34,10 +34,8 @@ def alignment(network: Network) -> Mapping[str, Statistic]:
     heads = tuple((head,) for head in heads_of(network.checkpoint.model, ["cross"]))
     losses = network.measured(SetLosses("cross", heads), drawn(network.text.lines, DRAWN, _SEED))
     best = int(head_errors(sums)[0].argmin())
-    without = Statistic(
-        without_aligner(changes(losses, "cross"), best), sentences_of(losses, "cross")
-    )
-    return {**statistics(sums, len(aligned)), "aligning-heads-causal": without}
+    removed = without_aligner(changes(losses, "cross"), best, sentences_of(losses, "cross"))
+    return {**statistics(sums, len(aligned)), **removed}
 
 
 def head_errors(sums: Sums) -> Doubles:
@@ -48,9 +46,15 @@ def head_errors(sums: Sums) -> Doubles:
     return aer.reshape(len(aer), -1)
 
 
-def without_aligner(change_Rn: Doubles, best: int) -> Doubles:
-    """Return the loss gained without head `best`, minus the mean gained without another: [R]."""
-    return change_Rn[:, best] - np.delete(change_Rn, best, axis=1).mean(1)
+def without_aligner(change_Rn: Doubles, best: int, sentences: int) -> Mapping[str, Statistic]:
+    """Return the statistics from the loss gained without each head, of which `best` aligns best."""
+    gained_R, other_R = change_Rn[:, best], np.delete(change_Rn, best, axis=1).mean(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = {
+            "aligning-heads-causal": gained_R - other_R,
+            "other-heads-idle": other_R / gained_R,
+        }
+    return {id: Statistic(replicates, sentences) for id, replicates in found.items()}
 
 
 def statistics(sums: Sums, sentences: int) -> Mapping[str, Statistic]:
@@ -68,6 +72,7 @@ def statistics(sums: Sums, sentences: int) -> Mapping[str, Statistic]:
     found = {
         "early-input-layer": np.where(has_links, layers, np.nan),
         "input-reading-better": lowest[:, _OUTPUT, _WEIGHTS] - lowest[:, _INPUT, _WEIGHTS],
+        "penultimate-layer-aligns": aer[:, _OUTPUT, _WEIGHTS, -1] - aer[:, _OUTPUT, _WEIGHTS, -2],
         "aligning-heads-exist": diagonal_R - head_Rn.min(1),
         "aligning-heads-sparse": np.where(has_links, aligns_R, np.nan),
         "norms-align-better": lowest[:, _INPUT, _WEIGHTS] - lowest[:, _INPUT, _NORMS],

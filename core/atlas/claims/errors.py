@@ -107,17 +107,17 @@ def statistics(sums: Sums) -> Mapping[str, Statistic]:
     wrong_B = np.array([_mean(one[:, 0, 0]) for one in each])
     surprisal_B = np.array([-one[:, 1, 0].mean() for one in each])
     kept = np.flatnonzero(np.isfinite(wrong_B))
-    gain_R = [
-        _rho(uncertainty_B[at], wrong_B[at]) - _rho(surprisal_B[at], wrong_B[at])
-        for uncertainty_B in [uncertainties(each)]
-        for weights_B in weights_BR.T
-        for at in [np.repeat(kept, weights_B[kept].astype(int))]
-    ]
+    both = surprisal_B, uncertainties(each)
+    drawn_R = (np.repeat(kept, weights_B[kept].astype(int)) for weights_B in weights_BR.T)
+    by_surprisal_R, by_rauq_R = np.array(
+        [[_rho(one_B[at], wrong_B[at]) for one_B in both] for at in drawn_R]
+    ).T
     return {
         "errors-previous-token": Statistic(
             aurocs(halves[1], [best], weights_BR)[0], len(halves[1]), 0.5
         ),
-        "attention-adds-to-probability": Statistic(np.array(gain_R), len(kept)),
+        "probability-tells-quality": Statistic(by_surprisal_R, len(kept)),
+        "attention-adds-to-probability": Statistic(by_rauq_R - by_surprisal_R, len(kept)),
     }
 
 

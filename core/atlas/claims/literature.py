@@ -390,6 +390,30 @@ LITERATURE: tuple[Claim, ...] = (
         see="/heads?head=cross.0.0",
     ),
     Claim(
+        id="other-heads-idle",
+        family=ALIGNMENT,
+        claim="Without heads that do not align, translation hardly suffers.",
+        quote=quoted.HEADS_CAUSAL,
+        quantity="loss gained without another, of that without best aligner",
+        ours="Mean loss gained without one of the other cross-attention heads, as a share of that "
+        "gained without the head that aligns best. We call less than a tenth hardly any. Zero "
+        f"ablation, {DRAWN} sentences.",
+        threshold=0.1,
+        above=False,
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="penultimate-layer-aligns",
+        family=ALIGNMENT,
+        claim="The layer before the last aligns better than the last.",
+        quote=quoted.PENULTIMATE,
+        quantity="alignment error: last layer minus the one before",
+        ours="Alignment error of the last layer's mean weights, minus that of the layer before, "
+        "both at the decoder position that produces a word.",
+        unit="points",
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
         id="translated-in-embeddings",
         family=STATES,
         claim="Translation already happens in the input embeddings.",
@@ -451,6 +475,17 @@ LITERATURE: tuple[Claim, ...] = (
         see="/heads?head=decoder.0.0",
     ),
     Claim(
+        id="probability-tells-quality",
+        family=ERRORS,
+        claim="A network's own probabilities tell how good its translation is.",
+        quote=quoted.PROBABILITY,
+        quantity="rank correlation of surprisal with wrong tokens",
+        ours=f"{_RIGHT}Rank correlation (Spearman) over sentences between mean surprisal and the "
+        f"share of wrong tokens. {JUDGED} sentences.",
+        unit="correlation",
+        see="/together",
+    ),
+    Claim(
         id="attention-adds-to-probability",
         family=ERRORS,
         claim="Such heads and probabilities together tell wrong output better than probabilities "
@@ -461,6 +496,17 @@ LITERATURE: tuple[Claim, ...] = (
         f"tokens and RAUQ's uncertainty (α = {ALPHA}, all layers), minus that of mean surprisal. "
         f"The authors judge translations by a trained metric. {JUDGED} sentences.",
         unit="correlation",
+        see="/heads?head=decoder.0.0",
+    ),
+    Claim(
+        id="sinks-exist",
+        family=ROLES,
+        claim="A head puts most of its attention on the first token.",
+        quote=quoted.SINKS,
+        quantity="largest mean weight on <bos>",
+        ours="Mean weight on <bos> of the decoder head where it is largest, without the first row, "
+        f"which sees nothing else. {DRAWN} sentences.",
+        threshold=0.5,
         see="/heads?head=decoder.0.0",
     ),
     Claim(

@@ -29,6 +29,7 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
         (
             *("early-input-layer", "input-reading-better", "norms-align-better"),
             *("aligning-heads-exist", "aligning-heads-sparse", "aligning-heads-causal"),
+            *("other-heads-idle", "penultimate-layer-aligns"),
         ),
     ),
     (shares, 3, ("source-share-falls", "source-share-at-eos")),
@@ -41,8 +42,15 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
             *("first-decoder-layer", "jacobian-lens-better"),
         ),
     ),
-    (errors, 2, ("errors-previous-token", "attention-adds-to-probability")),
-    (sinks, 1, ("sinks-are-empty",)),
+    (
+        errors,
+        2,
+        (
+            *("errors-previous-token", "probability-tells-quality"),
+            "attention-adds-to-probability",
+        ),
+    ),
+    (sinks, 1, ("sinks-exist", "sinks-are-empty")),
     (training, 1, ("role-by-a-jump",)),
     (importance, 30, ("few-heads-matter", "removal-helps", "same-heads-matter")),
     (

@@ -172,6 +172,21 @@ HEADS_CAUSAL = Quote(
     "Without them, translation declines sharply; without other heads drawn at random, little.",
     {},
 )
+PENULTIMATE = Quote(
+    f"Garg et al. 2019, “Jointly Learning to Align and Translate”; {_SECOND_HAND}",
+    "The mean weights of the layer before the last align best.",
+    {},
+)
+PROBABILITY = Quote(
+    f"Fomicheva et al. 2020, “Unsupervised Quality Estimation”; {_SECOND_HAND}",
+    "A network's own probabilities correlate with people's judgements of its translations.",
+    {},
+)
+SINKS = Quote(
+    "Xiao et al. 2024, “Efficient Streaming Language Models with Attention Sinks”, abstract",
+    "Initial tokens get “strong attention scores”, as a sink, even if they mean little.",
+    {},
+)
 LESS_ATTENTION = Quote(
     _RAUQ,
     "Certain heads of large language models “reduce their focus on preceding tokens” when they "

@@ -1,4 +1,4 @@
-"""Statistic of the claim that attention sinks have small values.
+"""Statistics of claims about attention sinks: that there are some, and that their values are small.
 
 Axes: R replicates; L layers, H heads; K keys, D d_model.
 """
@@ -54,19 +54,21 @@ class Sinks:
 
 
 def sinks(network: Network) -> Mapping[str, Statistic]:
-    """Return the statistic of the claim about sinks on one network."""
+    """Return the statistics of the claims about sinks on one network."""
     return statistics(network.measured(Sinks(), drawn(network.text.lines, DRAWN, _SEED)))
 
 
 def statistics(sums: Sums) -> Mapping[str, Statistic]:
-    """Return the statistic from the sums of `Sinks`; empty if no head has a sink."""
+    """Return the statistics from the sums of `Sinks`."""
     with np.errstate(invalid="ignore"):
         weight_RLH, ratio_RLH = (
             sums[name] / sums["drawn"][:, None, None] for name in ("weight", "ratio")
         )
+    count, largest_R = int(sums["sentences"]), weight_RLH.max((1, 2))
+    found = {"sinks-exist": Statistic(largest_R, count)}
     is_sink_LH = weight_RLH[0] > SINK
     if not is_sink_LH.any():
-        return {}
+        return found
     least = np.where(is_sink_LH, ratio_RLH[0], np.inf).argmin()
     ratio_R = ratio_RLH.reshape(len(ratio_RLH), -1)[:, least]
-    return {"sinks-are-empty": Statistic(ratio_R, int(sums["sentences"]))}
+    return {**found, "sinks-are-empty": Statistic(ratio_R, count)}
