@@ -65,7 +65,7 @@ def test_verdicts_are_counted_and_listed(shown):
     ids = {plain(claim.claim): claim.id for claim in LITERATURE}
     rows = {
         ids.pop(row[0]): row[1:]
-        for key in ("literature_table", "literature_undecided")
+        for key in ("literature_hold", "literature_table", "literature_undecided")
         for row in page.table(key).itertuples(index=False, name=None)
     }
     assert not ids and rows["fifth-free"][0] == "Michel et al. 2019"
@@ -228,4 +228,4 @@ def test_a_board_of_other_weights_is_named(shown, tmp_path):
     page = shown(written=True)
     (line,) = page.texts(kind="warning")
     assert "on weights of scratch-en-de that are not available here:" in line
-    assert "literature_table" in page.tables
+    assert "literature_hold" in page.tables

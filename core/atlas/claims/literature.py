@@ -13,7 +13,7 @@ COLLAPSED = quoted.CROSS_COLLAPSES["removed"] / 100
 """The share of a kind's heads that is removed to compare cross-attention and encoder."""
 DRAWN = 40
 """How many sentences are drawn for statistics that take long."""
-JUDGED = 100
+JUDGED = 300
 """How many sentences are drawn for statistics of wrong words."""
 ALPHA = 0.2
 """The weight of a token's own probability in RAUQ's confidence."""
