@@ -33,6 +33,7 @@ from core.atlas.aligners import SCORED_ON, best_heads, check_gold, random_head, 
 from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
 from core.atlas.claims.board import FILE as BOARD_FILE
+from core.atlas.claims.board import Board
 from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.command import add_arguments, add_link_options, gold_of, run_atlas
@@ -344,6 +345,7 @@ def claims(arguments: Namespace) -> None:
     device = pick_device(arguments.device)
     if arguments.out is not None:
         refuse_unwritable("--out", arguments.out)
+    known = arguments.known and Board.still_valid(arguments.known)
     checkpoints = load_checkpoints(arguments.checkpoints, device)
     gold = arguments.gold and GoldFile(
         arguments.gold, arguments.one_based, arguments.gold_english_first
@@ -359,6 +361,7 @@ def claims(arguments: Namespace) -> None:
                 "" if gold is None else gold.file.name,
                 _claims_command(arguments),
                 on_progress,
+                known,
             )
     table((row.claim.id, f"{row.verdict}: {row.reason}") for row in board.rows)
     if arguments.out is not None:
@@ -460,6 +463,7 @@ def _add_claims(subparsers: Any) -> None:
     p.number("--first", "use the first N pairs", 1)
     p.add_argument("--shards", type=whole_number(1, 64), default=1, help="number of processes")
     p.path("--resume", "keep unfinished work here", metavar="DIR")
+    p.path("--known", "take over this board's rows that are still measured in the same way")
     p.add_argument("--device", default="auto")
     p.path("--out", f"write the board here; the app reads checkpoints/{BOARD_FILE}")
     p.path("--json", "write all rows here")

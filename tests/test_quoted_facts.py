@@ -53,6 +53,25 @@ PUBLISHED: dict[str, tuple[str, str, tuple[float, ...]]] = {
     "source-share-at-eos": ("2021", "", ()),
     "value-zeroing-faithful": ("2026 2603.11342", "", ()),
     "attention-faithful": ("2026 2603.11342", "", ()),
+    **dict.fromkeys(
+        (
+            *("aligning-heads-exist", "aligning-heads-sparse", "aligning-heads-causal"),
+            "other-heads-idle",
+        ),
+        ("2026", "", ()),
+    ),
+    "penultimate-layer-aligns": ("2019", "", ()),
+    "probability-tells-quality": ("2020", "", ()),
+    "sinks-exist": ("2024", "", ()),
+    **dict.fromkeys(
+        ("translated-in-embeddings", "translated-layer-by-layer", "first-decoder-layer"),
+        ("2021 2003.09586", "", ()),
+    ),
+    "jacobian-lens-better": ("2026", "2", ()),
+    "errors-previous-token": ("2026 2505.20045", "", ()),
+    "attention-adds-to-probability": ("2026 2505.20045", "", ()),
+    "sinks-are-empty": ("2026 2606.08105", "", ()),
+    "role-by-a-jump": ("2026 2606.12058", "one", ()),
     "fixed-positional-heads": ("2020 2002.10260", "all but one all but one 3", ()),
 }
 CLAIMS = {claim.id: claim for claim in LITERATURE}

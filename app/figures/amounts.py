@@ -2,8 +2,8 @@
 
 from app.look.numbers import number, percent
 
-_NAMES = {"points": " points", "BLEU": " BLEU", "layers": " layers", "heads": " heads"}
-_PLACES = {"points": 1, "BLEU": 2, "layers": 1, "heads": 1, "correlation": 2, "ratio": 2}
+_NAMES = {name: f" {name}" for name in ("points", "BLEU", "layers", "heads", "nats")}
+_PLACES = {"points": 1, "BLEU": 2, "layers": 1, "heads": 1, "correlation": 2, "ratio": 2, "nats": 3}
 
 
 def scaled(value: float, unit: str) -> float:

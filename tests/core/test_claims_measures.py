@@ -8,7 +8,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import linear
 
 from core.analysis.alignment import Gold
 from core.analysis.attribution import source_words
@@ -20,19 +19,25 @@ from core.atlas.claims.attention import (
     on_empty,
     on_rarest,
 )
-from core.atlas.claims.claim import OPEN
+from core.atlas.claims.claim import OPEN, Estimate
+from core.atlas.claims.errors import Errors, auroc, uncertainties
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.claims.network import Network
 from core.atlas.claims.pruning import Survivors, differences_in_order
+from core.atlas.claims.sinks import Sinks, sinks
 from core.atlas.claims.sources import Faithfulness, SourceShares, changes, source_shares
+from core.atlas.claims.training import width
 from core.atlas.corpus import corpus
+from core.atlas.lens import translated
 from core.atlas.partial import Partial
 from core.atlas.pruning import ChoiceLosses, heads_on, removal_order
 from core.atlas.shards import in_process
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.attribution import log_probs_seeing
+from core.experiments.relevance import relevances
+from core.experiments.values import value_norms
 from core.record.capture import capture
 from core.text.tokenizer import BOS, EOS, Token, special
 from tests import small
@@ -134,48 +139,87 @@ def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
     )
 
 
-def by_hand(checkpoint: Checkpoint, sentence) -> np.ndarray:
-    """Return the source's share in each decoder row [T], query by query, for a pre-norm network."""
-    model = checkpoint.model
-    source, target = sentence.ids
-    with capture(model) as captured:
-        memory, mask = model.encode(torch.tensor([source]))
-        x = model.embeddings.target(torch.tensor([[BOS, *target[:-1]]]))[0]
-        model.decode(torch.tensor([[BOS, *target[:-1]]]), memory, mask)
-    maps = {kind: captured.maps(kind)[:, 0] for kind in ("decoder", "cross")}
-    sites = {(site.kind, site.layer): site for site in model.attention_sites()}
-    share = [0.0] * len(x)
-    for number, layer in enumerate(model.stack("decoder").layers):
-        for kind, norm in (("decoder", layer.norm1), ("cross", layer.norm2)):
-            _, _, value, out = sites[kind, number].projections()
-            keys = norm(x) if kind == "decoder" else memory[0]
-            H = sites[kind, number].num_heads
-            v = linear(keys, *value).chunk(H, -1)
-            o = out.weight.chunk(H, 1)
-            new, after = [], []
-            for q in range(len(x)):
-                parts = [
-                    sum(maps[kind][number, h, q, k] * (v[h][k] @ o[h].T) for h in range(H))
-                    for k in range(len(keys))
-                ]
-                after.append(x[q] + sum(parts) + out.bias)
-                if kind == "decoder":
-                    parts[q] = parts[q] + x[q]
-                    sizes = [float(part.norm()) for part in parts]
-                    mixed = sum(size * share[k] for k, size in enumerate(sizes))
-                else:
-                    sizes = [float(part.norm()) for part in parts] + [float(x[q].norm())]
-                    mixed = sum(sizes[:-1]) + sizes[-1] * share[q]
-                new.append(mixed / sum(sizes))
-            x, share = torch.stack(after), new
-        x = x + layer.feed_forward(layer.norm3(x))
-    return np.array(share)
-
-
-@torch.no_grad()
-def test_the_sources_share_agrees_with_a_loop_over_cells(sharp):
+def test_the_sources_share_is_that_of_relevances_by_size(sharp):
+    """The reference asks for one token at a time, and sums as floats."""
     sentence = corpus(sharp, PAIRS).sentences[0]
-    assert source_shares(sharp, sentence) == pytest.approx(by_hand(sharp, sentence), abs=1e-9)
+    expected = []
+    for t in range(len(sentence.target)):
+        found = relevances(sharp.model, *sentence.ids, [t])
+        source, prefix = (sum(map(abs, part[0].tolist())) for part in (found.source, found.prefix))
+        expected.append(source / (source + prefix))
+    assert source_shares(sharp, sentence) == pytest.approx(expected, rel=1e-5)
+
+
+def test_wrong_tokens_agree_with_a_loop_over_pairs(sharp):
+    """AUROC from all pairs of a wrong and a right token; RAUQ by its formula, layer by layer."""
+    chunk = corpus(sharp, PAIRS).sentences
+    sums = Errors()(sharp, chunk)
+    expected = []
+    for sentence, target in zip(chunk, translated(sharp, chunk), strict=True):
+        if len(target) <= 2:
+            continue
+        with capture(sharp.model) as captured:
+            logits = sharp.model(
+                torch.tensor([sentence.ids[0]]), torch.tensor([[BOS, *target[:-1]]])
+            )
+        log_p = logits[0].double().log_softmax(-1)
+        maps = captured.maps("decoder")[:, 0].double()
+        found = sums[f"tokens_{sentence.index:09}"]
+        for t, id in enumerate(target[:-1]):
+            assert found[t, 2:] == pytest.approx(maps[:, :, t + 1, t].numpy())
+            assert found[t, 1] == pytest.approx(float(log_p[t, id]), abs=1e-5)
+            text = sharp.target_tokenizer.token(id).text.strip("▁").lower()
+            words = sentence.reference.lower().replace(".", " ").replace(",", " ").split()
+            if text.isalpha():
+                assert found[t, 0, 0] == (not any(text in word for word in words))
+        best = maps.diagonal(-1, -2, -1)
+        expected.append((found[:, 1, 0], best))
+    heads = torch.cat([previous[..., 1:] for _, previous in expected], -1).mean(-1).argmax(-1)
+    by_formula = []
+    for log_p, previous in expected:
+        of_layer = []
+        for layer, head in enumerate(heads.tolist()):
+            confidence = [np.exp(log_p[0])]
+            for t in range(1, len(log_p)):
+                weight = float(previous[layer, head, t])
+                confidence.append(0.2 * np.exp(log_p[t]) + 0.8 * weight * confidence[-1])
+            of_layer.append(-np.log(confidence).mean())
+        by_formula.append(max(of_layer))
+    assert uncertainties([sums[name] for name in sorted(sums)]) == pytest.approx(by_formula)
+
+
+def test_auroc_is_the_share_of_pairs_in_order():
+    rng = np.random.default_rng(1)
+    score, wrong = rng.integers(0, 6, 40) / 5, rng.random(40) < 0.4
+    counts = rng.poisson(1.0, (40, 3)).astype(float)
+    for r, found in enumerate(auroc(score, wrong, counts)):
+        at = np.repeat(np.arange(40), counts[:, r].astype(int))
+        pairs = [(score[i] > score[j]) + (score[i] == score[j]) / 2
+                 for i in at[wrong[at]] for j in at[~wrong[at]]]  # fmt: skip
+        assert found == pytest.approx(np.mean(pairs))
+
+
+def test_sinks_agree_with_value_norms(sharp):
+    """‖α v W‖ / α of a row that sees all keys is ‖v W‖."""
+    sentence = corpus(sharp, PAIRS).sentences[0]
+    sums = Sinks()(sharp, [sentence])
+    norms = value_norms(sharp.model, *sentence.ids)["decoder"].astype(float)
+    with capture(sharp.model) as captured:
+        sharp.model(torch.tensor([sentence.ids[0]]), torch.tensor([[BOS, *sentence.ids[1][:-1]]]))
+    maps = captured.maps("decoder")[:, 0].detach().double().numpy()
+    length = (norms / np.where(maps > 0, maps, 1))[:, :, -1]
+    assert sums["ratio"][0] == pytest.approx(length[..., 0] / length[..., 1:].mean(-1), rel=1e-4)
+    by_row = [maps[:, :, q, 0] for q in range(1, maps.shape[2])]
+    assert sums["weight"][0] == pytest.approx(np.mean(by_row, axis=0), rel=1e-5)
+
+
+def test_a_rise_between_two_snapshots_has_wide_bounds():
+    value, low, high = width(np.array([0, 100, 400, 1600]), np.array([0.1, 0.1, 0.1, 0.9]))
+    assert (low, high) == (0, 1 - 400 / 1600)
+    assert value == pytest.approx(1 - (400 + 0.1 * 1200) / (400 + 0.9 * 1200))
+    _, low, high = width(np.array([0, 100, 400, 1600]), np.array([0.1, 0.3, 0.8, 0.9]))
+    assert (low, high) == (1 - 100 / 400, 1)
+    assert width(np.arange(3), np.array([0.3, 0.2, 0.1])) is None
 
 
 def test_the_share_is_compared_by_thirds_and_at_eos():
@@ -241,7 +285,7 @@ def test_differences_are_in_the_order_of_the_groups():
 def test_shards_agree(sharp):
     """The sums of the shards add up to those of the whole corpus."""
     sentences = corpus(sharp, PAIRS).sentences
-    for measure in (Attended({}, frozenset()), SourceShares()):
+    for measure in (Attended({}, frozenset()), SourceShares(), Sinks()):
         whole = measure(sharp, sentences)
         total = Sums.total(measure(sharp, sentences[n::3]) for n in range(3))
         assert total.keys() == whole.keys()
@@ -274,9 +318,44 @@ def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
             assert row.mean.value == pytest.approx(np.mean(values), rel=1e-4)
 
 
+def test_known_rows_are_not_measured_again(sharp):
+    network = as_network(sharp, count=4)
+    one = {network.name: Estimate(0.4, 0.3, 0.5)}
+    few = patch(
+        "core.atlas.claims.measure._MEASURES", ((sinks, 1, ("sinks-exist", "sinks-are-empty")),)
+    )
+    with few, patch("core.atlas.claims.sinks.SINK", 0.0):
+        measured = measure_board([network], "text", "", "command")
+        known = replace(
+            measured,
+            origin=replace(measured.origin, weights=measured.origin.weights | {"old": "1"}),
+            estimates={"fifth-free": {"old": one[network.name]}, "sinks-are-empty": one},
+            means={},
+        )
+        again = measure_board([network], "text", "", "command", known=known)
+        exist = {"sinks-exist": measured.estimates["sinks-exist"]}
+        assert again.estimates == known.estimates | exist and {*again.origin.weights} == {
+            "old",
+            "one",
+        }
+        every = replace(known, estimates=again.estimates)
+        with patch.object(network, "measured", None):
+            same = measure_board([network], "text", "", "command", known=every)
+            assert same.estimates == again.estimates
+        row = next(row for row in again.rows if row.claim.id == "fifth-free")
+        assert "tested (1 of 2)" in row.reason
+        with pytest.raises(ValueError, match="other texts"):
+            measure_board([network], "another", "", "command", known=known)
+        other = replace(known, origin=replace(known.origin, weights={network.name: "1"}))
+        with pytest.raises(ValueError, match="other weights"):
+            measure_board([network], "text", "", "command", known=other)
+
+
 def test_what_a_claim_lacks_is_said(sharp):
-    nothing = patch.multiple("core.atlas.claims.measure", _MEASURES=(), _PARTS=())
+    nothing = patch.multiple("core.atlas.claims.measure", _MEASURES=())
     with nothing:
         board = measure_board([as_network(sharp, gold=False)], "generated", "", "command")
     assert "scratch network of a direction with the baseline" in board.missing["same-heads-matter"]
     assert "--gold" in board.missing["norms-align-better"]
+    assert "core.analyse lens" in board.missing["jacobian-lens-better"]
+    assert "snapshots" in board.missing["role-by-a-jump"]

@@ -89,6 +89,20 @@ def test_a_reason_in_brief_names_the_sides_and_the_doubt(estimates, changes, bri
     assert in_brief(dataclasses.replace(CLAIM, **changes), found) == brief
 
 
+def test_a_verdict_names_how_many_networks_were_tested():
+    found = {"n0": ABOVE, "n1": ABOVE}
+    for estimates, changes, networks, reason, brief in (
+        (found, {}, 2, "In both networks", "all 2 above 50 %"),
+        (found, {}, 6, "In all networks tested (2 of 6)", "all 2 tested (of 6) above 50 %"),
+        (found, {"of_pairs": True}, 6, "In both directions", "all 2 above 50 %"),
+    ):
+        claim = dataclasses.replace(CLAIM, **changes)
+        assert (
+            decide(claim, estimates, "", networks)[1] == f"{reason} the interval lies above 50 %."
+        )
+        assert in_brief(claim, estimates, networks) == brief
+
+
 @pytest.mark.parametrize(
     "numbers", [(np.nan, 0, 1), (0, -np.inf, 1), (0.5, 0.6, 0.4), (0, 0, 1, np.nan)]
 )
@@ -195,6 +209,16 @@ def test_rewording_a_claim_needs_no_new_measurement(file):
     file.write_text(json.dumps(values), encoding="utf-8")
     assert Board.load(file) == before
     assert Board.load(file).rows[0].claim == LITERATURE[0]
+
+
+def test_rows_that_are_measured_otherwise_by_now_are_not_taken_over(file):
+    values = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(changed(values, "rows", 0, "ours", to="Otherwise.")), "utf-8")
+    before, valid = Board.load(file), Board.still_valid(file)
+    first, *rest = before.estimates
+    assert list(valid.estimates) == rest == list(valid.means)
+    assert all(valid.estimates[id] == before.estimates[id] for id in rest)
+    assert first == LITERATURE[0].id and valid.origin == before.origin
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"rows": NaN}', b" " * (LIMIT + 1)])
@@ -306,8 +330,8 @@ def test_the_command_writes_the_board_and_all_rows(folder, monkeypatch, capsys):
     measured = board(fifth_free={"scratch-de-en": Estimate(0.1, 0.05, 0.15)})
     asked = []
 
-    def measure(networks, corpus, gold, command, on_progress):
-        asked.append(([n.name for n in networks], corpus, gold, command))
+    def measure(networks, corpus, gold, command, on_progress, known):
+        asked.append(([n.name for n in networks], corpus, gold, command, known))
         return measured
 
     both = [directed("de", "en"), directed("en", "de")]
@@ -319,7 +343,7 @@ def test_the_command_writes_the_board_and_all_rows(folder, monkeypatch, capsys):
     parsed.run(parsed)
     command = "python -m core.analyse claims --data DIR --gold FILE --first 2"
     names = ["scratch-de-en", "scratch-en-de"]
-    assert asked == [(names, "multi30k, val, first 2", "words.align", command)]
+    assert asked == [(names, "multi30k, val, first 2", "words.align", command, None)]
     assert Board.load(folder / "board.json") == measured
     rows = json.loads((folder / "all.json").read_text())["rows"]
     assert [row["verdict"] for row in rows] == [row.verdict for row in measured.rows]

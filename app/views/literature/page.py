@@ -69,17 +69,19 @@ def show_board(board: Board) -> None:
             )
         )
     st.markdown(counts(board))
-    rows = sorted(board.rows, key=lambda row: list(VERDICT_COLOURS).index(row.verdict))
-    decided = [row for row in rows if row.verdict != OPEN]
+    networks = len(board.origin.weights)
+    of_verdict = {v: [row for row in board.rows if row.verdict == v] for v in VERDICT_COLOURS}
     with st.container(key="literature_table"):
         st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
-        show_table(decided)
-    if undecided := rows[len(decided) :]:
-        with (
-            st.expander(f"{len(undecided)} undecided, and why", expanded=not decided),
-            st.container(key="literature_undecided"),
-        ):
-            show_table(undecided)
+        if of_verdict[FAILS]:
+            show_table(of_verdict[FAILS], networks)
+    for verdict, name in ((HOLDS, "hold"), (OPEN, "undecided, and why")):
+        if rows := of_verdict[verdict]:
+            with (
+                st.expander(f"{len(rows)} {name}"),
+                st.container(key=f"literature_{name.partition(',')[0]}"),
+            ):
+                show_table(rows, networks)
     section(
         "",
         "literature_claims",
@@ -95,8 +97,8 @@ def show_board(board: Board) -> None:
         show_rules(board)
 
 
-def show_table(rows: Sequence[Row]) -> None:
-    """Show claims with paper, numbers, verdict and its reason in brief."""
+def show_table(rows: Sequence[Row], networks: int) -> None:
+    """Show claims with paper, numbers, verdict and its reason in brief; see `in_brief`."""
     st.table(
         {
             "claim": [plain(row.claim.claim) for row in rows],
@@ -112,7 +114,7 @@ def show_table(rows: Sequence[Row]) -> None:
             "verdict": [
                 # Not badges, which do not wrap on a narrow screen.
                 f":{VERDICT_COLOURS[row.verdict]}[**{IN_TABLE[row.verdict]}**]: "
-                f"{in_brief(row.claim, row.estimates)}"
+                f"{in_brief(row.claim, row.estimates, networks)}"
                 for row in rows
             ],
         },

@@ -15,7 +15,7 @@ from core.files import printable, safe_read, write_json
 from core.typed import between, characters, typed
 
 FILE = "literature.json"
-LIMIT = 60_000  # bytes
+LIMIT = 120_000  # bytes
 
 _FORMAT = 1
 _MAX_ITEMS = 10_000
@@ -51,6 +51,7 @@ class _Row(TypedDict):
     networks: Mapping[_Text, Estimate]
     mean: Estimate | None
     missing: _Text
+    ours: _Text
 
 
 class _Saved(TypedDict):
@@ -90,7 +91,8 @@ class Board:
         rows = []
         for claim in LITERATURE:
             estimates = self.estimates.get(claim.id, {})
-            decided = decide(claim, estimates, self.missing.get(claim.id, ""))
+            missing, networks = self.missing.get(claim.id, ""), len(self.origin.weights)
+            decided = decide(claim, estimates, missing, networks)
             rows.append(Row(claim, estimates, self.means.get(claim.id), *decided))
         return tuple(rows)
 
@@ -127,6 +129,17 @@ class Board:
     def save(self, file: Path) -> None:
         """Write the board atomically."""
         write_json(file, self.to_values())
+
+    @classmethod
+    def still_valid(cls, file: Path) -> Board:
+        """Read the rows of a file whose claims are measured as in this version: same texts `ours`.
+
+        Their verdicts are decided anew. Raises ValueError and OSError.
+        """
+        saved = typed(_Saved, parse(safe_read(file, LIMIT), _MAX_ITEMS))
+        ours = {claim.id: claim.ours for claim in LITERATURE}
+        rows = tuple(row for row in saved["rows"] if ours.get(row["id"]) == row["ours"])
+        return cls._of({**saved, "rows": rows})
 
     @classmethod
     def load(cls, file: Path) -> Board:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from core.atlas.claims.quoted import Quote
 
-Unit = Literal["share", "points", "BLEU", "layers", "heads", "correlation", "ratio"]
+Unit = Literal["share", "points", "BLEU", "layers", "heads", "correlation", "ratio", "nats"]
 """Shares are 0..1 and shown in percent; points are differences of shares."""
 Verdict = Literal["holds", "does not hold", "cannot be decided here"]
 HOLDS: Verdict = "holds"
@@ -85,7 +85,7 @@ class Estimate:
 
 
 def decide(
-    claim: Claim, estimates: Mapping[str, Estimate], missing: str = ""
+    claim: Claim, estimates: Mapping[str, Estimate], missing: str = "", networks: int = 0
 ) -> tuple[Verdict, str]:
     """Return the verdict on a claim and the reason for it, from its estimates by network.
 
@@ -93,7 +93,7 @@ def decide(
     threshold. It does not hold if in every network the whole interval lies on the other side and
     the claim has no `limits`. In all other cases, and for every claim that has an `other_test` or
     is `untestable`, it cannot be decided here. `missing` says what was missing if there are no
-    estimates.
+    estimates; `networks` is the number of networks on the board, if some have no estimate.
     """
     if claim.untestable:
         return OPEN, claim.untestable
@@ -101,7 +101,10 @@ def decide(
         return OPEN, missing or "It was not measured."
     above, below, around = _sides(claim, estimates)
     threshold = amount(claim.threshold, claim.unit)
-    where = everywhere(len(estimates), "direction" if claim.of_pairs else "network")
+    if claim.of_pairs:
+        where = everywhere(len(estimates), "direction")
+    else:
+        where = everywhere(len(estimates), "network", networks)
     claimed, other = (above, below) if claim.above else (below, above)
     side, wrong_side = ("above", "below") if claim.above else ("below", "above")
     if len(claimed) == len(estimates):
@@ -132,7 +135,7 @@ def _sides(claim: Claim, estimates: Mapping[str, Estimate]) -> tuple[list[str], 
     return above, below, around
 
 
-def in_brief(claim: Claim, estimates: Mapping[str, Estimate]) -> str:
+def in_brief(claim: Claim, estimates: Mapping[str, Estimate], networks: int = 0) -> str:
     """Return the reason of `decide` in a few words: on which side the intervals lie, and a doubt.
 
     A doubt is what keeps a result from deciding the claim: `other_test`, or `limits` if all
@@ -143,6 +146,8 @@ def in_brief(claim: Claim, estimates: Mapping[str, Estimate]) -> str:
     sides = dict(zip(("above", "below", "around"), _sides(claim, estimates), strict=True))
     found = [(side, len(names)) for side, names in sides.items() if names]
     every = f"all {len(estimates)} " if len(estimates) > 1 else ""
+    if len(estimates) < networks and not claim.of_pairs:
+        every += f"tested (of {networks}) "
     threshold = amount(claim.threshold, claim.unit)
     if len(found) == 1:
         said = f"{every}{found[0][0]} {threshold}"
@@ -155,10 +160,15 @@ def in_brief(claim: Claim, estimates: Mapping[str, Estimate]) -> str:
     return said
 
 
-def everywhere(count: int, noun: str) -> str:
-    """Return "In the network", "In both networks" or, for instance, "In all 4 networks"."""
+def everywhere(count: int, noun: str, of: int = 0) -> str:
+    """Return "In the network", "In both networks" or, for instance, "In all 4 networks".
+
+    If there are more, it is "In all networks tested (4 of 6)".
+    """
     return (
-        f"In the {noun}"
+        f"In all {noun}s tested ({count} of {of})"
+        if count < of
+        else f"In the {noun}"
         if count == 1
         else f"In both {noun}s"
         if count == 2

@@ -11,6 +11,14 @@ SIGNIFICANT, STRICT, LENIENT = quoted.UNCHANGED["p"], 0.001, 0.05
 """Significance levels for one head's change of BLEU: the paper's, a stricter and a laxer one."""
 COLLAPSED = quoted.CROSS_COLLAPSES["removed"] / 100
 """The share of a kind's heads that is removed to compare cross-attention and encoder."""
+DRAWN = 40
+"""How many sentences are drawn for statistics that take long."""
+JUDGED = 300
+"""How many sentences are drawn for statistics of wrong words."""
+ALPHA = 0.2
+"""The weight of a token's own probability in RAUQ's confidence."""
+SINK = 0.3
+"""A head whose mean weight on <bos> is larger has a sink."""
 FREQUENT = int(quoted.RARE_WORDS["frequent"])
 """How many tokens count as frequent; a sentence of only these tokens has no rare token."""
 
@@ -32,13 +40,23 @@ _REMOVABLE = (
     f"Largest share of all heads without which BLEU is within {DROP} of the whole network's. "
     + _GREEDY
 )
-_NORM_ROLLOUT = (
-    "The share is computed by norm rollout (after Kobayashi et al. 2021) through the decoder's "
-    "attention layers, not by the authors' layer-wise relevance propagation. Feed-forward layers "
-    "and norms are left out."
+_RELEVANCE = (
+    "Each token's logit is traced back by AttnLRP (Achtibat et al. 2024); the share is the "
+    "source's part of the relevances of source and target prefix, by size. The authors' "
+    f"layer-wise relevance propagation has other rules. {DRAWN} sentences."
 )
-_OTHER_METHOD = (
-    "No result here would decide the claim: its authors measure the share by another method."
+_LENS = (
+    "The Jacobian lens reads the five most probable target tokens from the state of each source "
+    "token. A hit is a token of the network's own translation; hits with another sentence's "
+    f"translation are subtracted. {DRAWN} sentences. "
+)
+_LOGIT_LENS = (
+    "The network's own classifier reads each decoder state; what counts is how often its most "
+    f"probable token is the network's output. {DRAWN} sentences. "
+)
+_RIGHT = (
+    "A token of the network's own greedy translation is called wrong if no word of the reference "
+    "contains it. "
 )
 _OTHER_MEASURE = (
     "No result here would decide the claim: its authors train a student with each attribution and "
@@ -55,12 +73,14 @@ def _difference(quote: quoted.Quote, larger: str, smaller: str) -> tuple[float]:
     return (round((quote[larger] - quote[smaller]) / 100, 3),)
 
 
-PRUNING, IMPORTANCE, ROLES, ALIGNMENT, SOURCES = FAMILIES = (
+PRUNING, IMPORTANCE, ROLES, ALIGNMENT, SOURCES, STATES, ERRORS = FAMILIES = (
     "Pruning",
     "Single heads",
     "What heads attend to",
     "Word alignment",
     "Where tokens come from",
+    "What states say",
+    "Wrong words",
 )
 
 LITERATURE: tuple[Claim, ...] = (
@@ -294,10 +314,9 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.SOURCE_SHARE,
         quantity="share of the source: last minus first third",
         ours="Mean share of the source in the last third of the target, minus its share in the "
-        f"first third. {_NORM_ROLLOUT}",
+        f"first third. {_RELEVANCE}",
         unit="points",
         above=False,
-        other_test=_OTHER_METHOD,
         see="/why",
     ),
     Claim(
@@ -307,10 +326,9 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.SOURCE_AT_EOS,
         quantity="share of the source: <eos> minus preceding token",
         ours="Share of the source where <eos> is produced, minus its share where the preceding "
-        f"token is produced. {_NORM_ROLLOUT}",
+        f"token is produced. {_RELEVANCE}",
         unit="points",
         above=False,
-        other_test=_OTHER_METHOD,
         see="/why",
     ),
     Claim(
@@ -335,6 +353,190 @@ LITERATURE: tuple[Claim, ...] = (
         unit="correlation",
         other_test=_OTHER_MEASURE,
         see="/why",
+    ),
+    Claim(
+        id="aligning-heads-exist",
+        family=ALIGNMENT,
+        claim="Every network has attention heads that align target tokens with source tokens.",
+        quote=quoted.HEADS_EXIST,
+        quantity="alignment error: diagonal minus best head",
+        ours="Alignment error of the diagonal, minus that of the cross-attention head with the "
+        "lowest error, by weights in its better reading.",
+        unit="points",
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="aligning-heads-sparse",
+        family=ALIGNMENT,
+        claim="Only a small fraction of the heads align.",
+        quote=quoted.HEADS_SPARSE,
+        quantity="cross-attention heads that align",
+        ours="Share of the cross-attention heads whose alignment error, by weights in their better "
+        "reading, is below that of the diagonal. We call less than a quarter a small fraction. The "
+        "authors count all heads of networks without cross-attention.",
+        threshold=0.25,
+        above=False,
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="aligning-heads-causal",
+        family=ALIGNMENT,
+        claim="Without the heads that align, translation suffers more than without others.",
+        quote=quoted.HEADS_CAUSAL,
+        quantity="loss gained without best aligner minus without another",
+        ours="Loss per token gained without the cross-attention head that aligns best, minus the "
+        f"mean gain without one other cross-attention head. Zero ablation, {DRAWN} sentences.",
+        unit="nats",
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="other-heads-idle",
+        family=ALIGNMENT,
+        claim="Without heads that do not align, translation hardly suffers.",
+        quote=quoted.HEADS_CAUSAL,
+        quantity="loss gained without another, of that without best aligner",
+        ours="Mean loss gained without one of the other cross-attention heads, as a share of that "
+        "gained without the head that aligns best. We call less than a tenth hardly any. Zero "
+        f"ablation, {DRAWN} sentences.",
+        threshold=0.1,
+        above=False,
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="penultimate-layer-aligns",
+        family=ALIGNMENT,
+        claim="The layer before the last aligns better than the last.",
+        quote=quoted.PENULTIMATE,
+        quantity="alignment error: last layer minus the one before",
+        ours="Alignment error of the last layer's mean weights, minus that of the layer before, "
+        "both at the decoder position that produces a word.",
+        unit="points",
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="translated-in-embeddings",
+        family=STATES,
+        claim="Translation already happens in the input embeddings.",
+        quote=quoted.IN_EMBEDDINGS,
+        quantity="hits in the embeddings, own minus another translation",
+        ours=f"{_LENS}Shown: the share of hits in the source embeddings. The authors train a probe "
+        "instead.",
+        unit="points",
+        see="/steps",
+    ),
+    Claim(
+        id="translated-layer-by-layer",
+        family=STATES,
+        claim="Translation progresses over the encoder layers.",
+        quote=quoted.IN_EMBEDDINGS,
+        quantity="hits, last encoder layer minus embeddings",
+        ours=f"{_LENS}Shown: the share of hits after the last encoder layer, minus that in the "
+        "embeddings. The authors train a probe instead.",
+        unit="points",
+        see="/steps",
+    ),
+    Claim(
+        id="first-decoder-layer",
+        family=STATES,
+        claim="A lower decoder layer does not do much of the decoding.",
+        quote=quoted.LOWER_DECODER,
+        quantity="agreement gained in the first decoder layer, in even shares",
+        ours=f"{_LOGIT_LENS}Shown: what the first layer adds to that share, divided by what each "
+        "layer would add if all added the same. We call less than half of that not much.",
+        unit="ratio",
+        threshold=0.5,
+        above=False,
+        see="/steps",
+    ),
+    Claim(
+        id="jacobian-lens-better",
+        family=STATES,
+        claim="The Jacobian lens reads states better than the logit lens.",
+        quote=quoted.JACOBIAN_LENS,
+        quantity="agreement with the output: Jacobian minus logit lens",
+        ours="How often a lens's most probable token is the network's own, averaged over the "
+        "decoder's embeddings and layers without the last: Jacobian lens minus logit lens. "
+        f"{DRAWN} sentences.",
+        unit="points",
+        see="/steps",
+    ),
+    Claim(
+        id="errors-previous-token",
+        family=ERRORS,
+        claim="Some decoder heads look less at the token before where the output is wrong.",
+        quote=quoted.LESS_ATTENTION,
+        quantity="AUROC of less attention to the token before",
+        ours=f"{_RIGHT}Shown: how often a wrong token has less weight on the token before than a "
+        "right one (AUROC), where the decoder reads it. The head is the best on the sentences with "
+        f"an even number; those with an odd one test it. {JUDGED} sentences.",
+        unit="ratio",
+        threshold=0.5,
+        null="a head that ignores errors",
+        see="/heads?head=decoder.0.0",
+    ),
+    Claim(
+        id="probability-tells-quality",
+        family=ERRORS,
+        claim="A network's own probabilities tell how good its translation is.",
+        quote=quoted.PROBABILITY,
+        quantity="rank correlation of surprisal with wrong tokens",
+        ours=f"{_RIGHT}Rank correlation (Spearman) over sentences between mean surprisal and the "
+        f"share of wrong tokens. {JUDGED} sentences.",
+        unit="correlation",
+        see="/together",
+    ),
+    Claim(
+        id="attention-adds-to-probability",
+        family=ERRORS,
+        claim="Such heads and probabilities together tell wrong output better than probabilities "
+        "alone.",
+        quote=quoted.RECURRENT,
+        quantity="rank correlation with wrong tokens: RAUQ minus surprisal",
+        ours=f"{_RIGHT}Rank correlation (Spearman) over sentences between the share of wrong "
+        f"tokens and RAUQ's uncertainty (α = {ALPHA}, all layers), minus that of mean surprisal. "
+        f"The authors judge translations by a trained metric. {JUDGED} sentences.",
+        unit="correlation",
+        see="/heads?head=decoder.0.0",
+    ),
+    Claim(
+        id="sinks-exist",
+        family=ROLES,
+        claim="A head puts most of its attention on the first token.",
+        quote=quoted.SINKS,
+        quantity="largest mean weight on <bos>",
+        ours="Mean weight on <bos> of the decoder head where it is largest, without the first row, "
+        f"which sees nothing else. {DRAWN} sentences.",
+        threshold=0.5,
+        see="/heads?head=decoder.0.0",
+    ),
+    Claim(
+        id="sinks-are-empty",
+        family=ROLES,
+        claim="Some attention sinks are no-ops: what they add is negligible.",
+        quote=quoted.EMPTY_SINKS,
+        quantity="length of the sink's value in others' lengths",
+        ours=f"A decoder head with a mean weight above {amount(SINK, 'share')} on <bos> has a "
+        "sink. Shown: the length of its value, divided by the mean length of the other tokens' "
+        f"values, in the head where that is least. We call less than a tenth negligible. {DRAWN} "
+        "sentences.",
+        threshold=0.1,
+        above=False,
+        see="/heads?head=decoder.0.0",
+    ),
+    Claim(
+        id="role-by-a-jump",
+        family=ROLES,
+        claim="Heads begin to look at the token before abruptly during training.",
+        quote=quoted.ABRUPT,
+        quantity="part of the time until then that the rise takes",
+        ours="In the decoder head with the largest weight on the token before, the steps in which "
+        "this weight goes from a tenth to nine tenths of its rise, as a share of all steps until "
+        "then. We call less than half abrupt. The interval is not a confidence interval: its ends "
+        "are the least and the largest share that agree with the stored snapshots.",
+        threshold=0.5,
+        above=False,
+        limits="Snapshots closer together would decide it.",
+        see="/training",
     ),
     Claim(
         id="fixed-positional-heads",

@@ -19,8 +19,11 @@ from core.checkpoint.folder import Checkpoint, load
 from core.data.corpora import LANGUAGES, read_pairs
 from core.data.text_files import LinePairs, read_lines
 
-NETWORKS = ("scratch-de-en", "baseline-de-en", "scratch-en-de", "baseline-en-de")
-"""Both implementations in both directions."""
+NETWORKS = (
+    *("scratch-de-en", "baseline-de-en", "scratch-en-de", "baseline-en-de"),
+    *("captions-de-en", "captions-en-de"),
+)
+"""Both implementations in both directions, and networks trained on captions alone."""
 CORPUS, SPLIT, TRAINING = "multi30k", "val", "train"
 
 

@@ -3,28 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from core.atlas.claims.alignment import alignment
 from core.atlas.claims.attention import attention
 from core.atlas.claims.board import Board, Origin
 from core.atlas.claims.claim import Claim, Estimate
+from core.atlas.claims.errors import errors
 from core.atlas.claims.importance import importance
-from core.atlas.claims.literature import ALIGNMENT, LITERATURE
+from core.atlas.claims.lens import lens
+from core.atlas.claims.literature import ALIGNMENT, LITERATURE, STATES
 from core.atlas.claims.network import Network
 from core.atlas.claims.pruning import pruning
-from core.atlas.claims.sources import sources
+from core.atlas.claims.sinks import sinks
+from core.atlas.claims.sources import faithfulness, shares
 from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
+from core.atlas.claims.training import training
 
 Measured = Mapping[str, Statistic | SmallestDifference]
-_MEASURES: tuple[Callable[[Network], Measured], ...] = (
-    attention,
-    alignment,
-    sources,
-    importance,
-    pruning,
+_MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...] = (
+    (attention, 2, ("positional-heads", "rare-word-head", "eos-and-punctuation")),
+    (
+        alignment,
+        1,
+        (
+            *("early-input-layer", "input-reading-better", "norms-align-better"),
+            *("aligning-heads-exist", "aligning-heads-sparse", "aligning-heads-causal"),
+            *("other-heads-idle", "penultimate-layer-aligns"),
+        ),
+    ),
+    (shares, 3, ("source-share-falls", "source-share-at-eos")),
+    (faithfulness, 6, ("value-zeroing-faithful", "attention-faithful")),
+    (
+        lens,
+        3,
+        (
+            *("translated-in-embeddings", "translated-layer-by-layer"),
+            *("first-decoder-layer", "jacobian-lens-better"),
+        ),
+    ),
+    (
+        errors,
+        2,
+        (
+            *("errors-previous-token", "probability-tells-quality"),
+            "attention-adds-to-probability",
+        ),
+    ),
+    (sinks, 1, ("sinks-exist", "sinks-are-empty")),
+    (training, 1, ("role-by-a-jump",)),
+    (importance, 30, ("few-heads-matter", "removal-helps", "same-heads-matter")),
+    (
+        pruning,
+        60,
+        (
+            *("encoder-heads-removable", "half-of-all-heads", "removal-order", "fifth-free"),
+            *("third-removable", "cross-collapses", "last-cross-layer"),
+        ),
+    ),
 )
-_PARTS = (2, 1, 7, 30, 60)  # parts of the work in each measure, about proportional to its time
-PARTS = sum(_PARTS)
+"""Measures, parts of the work in each, about proportional to its time, and its claims."""
+_LACKS = {
+    "sinks-are-empty": "No decoder head has a sink.",
+    "role-by-a-jump": "The networks have no snapshots of their training.",
+}
+PARTS = sum(parts for _, parts, _ in _MEASURES)
 
 
 def measure_board(
@@ -33,43 +76,52 @@ def measure_board(
     gold: str,
     command: str,
     on_progress: Callable[[int], object] = lambda parts: None,
+    known: Board | None = None,
 ) -> Board:
-    """Measure every claim on every network.
+    """Measure every claim on every network, without those that have estimates in `known`.
+
+    The rows of `known` are taken over with the networks on which they were measured. Raises
+    ValueError if it comes from other weights or texts.
 
     `on_progress` is called with the number of newly finished parts of the work. Each network has
     PARTS parts.
     """
     from core import __version__
 
+    aligned = networks[0].gold
+    origin = Origin(
+        command=command,
+        corpus=corpus,
+        sentences=len(networks[0].text.sentences),
+        gold=gold,
+        gold_sentences=0 if aligned is None else len(aligned.sentences),
+        weights={n.name: n.checkpoint.card.weights_sha256 for n in networks},
+        sources={n.checkpoint.card.direction: n.text.source_sha256 for n in networks},
+        version=__version__,
+    )
+    if known is not None:
+        origin = _with(origin, known.origin)
+    kept = {} if known is None else known.estimates
     found: dict[str, dict[str, Statistic | SmallestDifference]] = {}
     pairs = {claim.id for claim in LITERATURE if claim.of_pairs}
     for network in networks:
-        for part, measure in zip(_PARTS, _MEASURES, strict=True):
-            for id, statistic in measure(network).items():
+        for measure, part, ids in _MEASURES:
+            statistics = {} if kept.keys() >= {*ids} else measure(network)
+            for id in statistics.keys() - kept.keys():
                 name = network.checkpoint.card.direction if id in pairs else network.name
-                found.setdefault(id, {})[name] = statistic
+                found.setdefault(id, {})[name] = statistics[id]
             on_progress(part)
-    estimates: dict[str, dict[str, Estimate]] = {}
-    means: dict[str, Estimate] = {}
+    estimates: dict[str, Mapping[str, Estimate]] = dict(kept)
+    means: dict[str, Estimate] = {} if known is None else dict(known.means)
     for id, of_network in found.items():
-        known = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
-        if known:
-            estimates[id] = known
-        complete = len(known) == sum(id not in pairs or n.other is not None for n in networks)
+        has = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
+        if has:
+            estimates[id] = has
+        complete = len(has) == sum(id not in pairs or n.other is not None for n in networks)
         if complete and (mean := mean_of(list(of_network.values()))):
             means[id] = mean
-    aligned = networks[0].gold
     return Board(
-        Origin(
-            command=command,
-            corpus=corpus,
-            sentences=len(networks[0].text.sentences),
-            gold=gold,
-            gold_sentences=0 if aligned is None else len(aligned.sentences),
-            weights={n.name: n.checkpoint.card.weights_sha256 for n in networks},
-            sources={n.checkpoint.card.direction: n.text.source_sha256 for n in networks},
-            version=__version__,
-        ),
+        origin,
         estimates,
         means,
         {
@@ -80,10 +132,28 @@ def measure_board(
     )
 
 
+def _with(origin: Origin, known: Origin) -> Origin:
+    """Return an origin with the weights of both. Raises ValueError if they differ in a text."""
+    weights = {**known.weights, **origin.weights}
+    sources = {**known.sources, **origin.sources}
+    both = {**vars(known), "weights": weights, "sources": sources}
+    same = ("corpus", "sentences", "gold", "gold_sentences")
+    if any(both[name] != getattr(origin, name) for name in same):
+        raise ValueError("the known rows were measured on other texts")
+    for name, own in (("weights", weights), ("sources", sources)):
+        if not own.items() >= getattr(known, name).items():
+            raise ValueError(f"the known rows were measured with other {name}")
+    return replace(origin, weights=weights, sources=sources)
+
+
 def _reason(claim: Claim, gold: str, networks: Sequence[Network]) -> str:
     """Say why a claim has no estimate."""
     if claim.family == ALIGNMENT and not gold:
         return "It needs manual word alignments: pass them with --gold."
+    if claim.family == STATES:
+        return "It needs the networks' lenses: write them with `python -m core.analyse lens`."
+    if claim.id in _LACKS:
+        return _LACKS[claim.id]
     if claim.of_pairs and all(network.other is None for network in networks):
         return "It compares the scratch network of a direction with the baseline: both are needed."
     return "The corpus has too few sentences for an interval."

@@ -20,6 +20,10 @@ _KIM = (
 _KOBAYASHI = "Kobayashi et al. 2020, “Attention is Not Only a Weight”, the authors' notebook"
 _SHARES = "Voita, Sennrich & Titov 2021, “Analyzing the Source and Target Contributions”"
 
+_XU = "Xu et al. 2021, arXiv 2003.09586, “Probing Word Translations in the Transformer”, abstract"
+_ALIGNMENT_HEADS = "Liu et al. 2026, “Token Alignment Heads” (ICLR), abstract"
+_RAUQ = "Vazhentsev et al. 2026, arXiv 2505.20045 (RAUQ), abstract"
+
 _COLLAPSED = 60
 _SIGNIFICANCE = {"heads": 96, "p": 0.01}
 _ERRORS = {"norms": 25.0, "weights": 29.8, "producing": 47.7, "networks": "five"}
@@ -143,4 +147,67 @@ FIXED_HEADS = Quote(
     "Fixing all but {learned} head per layer during training does not change the translation "
     "quality; where training data are scarce, it gains up to {gained} BLEU.",
     {"learned": "one", "gained": 3},
+)
+IN_EMBEDDINGS = Quote(
+    _XU,
+    "Translation “already happens progressively in encoder layers and even in the input "
+    "embeddings”.",
+    {},
+)
+LOWER_DECODER = Quote(
+    _XU, "Some of the lower decoder layers “do not actually do that much decoding”.", {}
+)
+JACOBIAN_LENS = Quote(
+    f"Gurnee et al. 2026, “Verbalizable Representations Form a Global Workspace”; {_SECOND_HAND}",
+    "The Jacobian lens reads intermediate states of large language models better than the logit "
+    "lens. A repetition on GPT-2-medium (willkn/jlens_re) doubts it.",
+    {},
+)
+HEADS_EXIST = Quote(_ALIGNMENT_HEADS, "They are present in all language models studied.", {})
+HEADS_SPARSE = Quote(
+    _ALIGNMENT_HEADS, "They are “only a small fraction of all attention heads”.", {}
+)
+HEADS_CAUSAL = Quote(
+    _ALIGNMENT_HEADS,
+    "Without them, translation declines sharply; without other heads drawn at random, little.",
+    {},
+)
+PENULTIMATE = Quote(
+    f"Garg et al. 2019, “Jointly Learning to Align and Translate”; {_SECOND_HAND}",
+    "The mean weights of the layer before the last align best.",
+    {},
+)
+PROBABILITY = Quote(
+    f"Fomicheva et al. 2020, “Unsupervised Quality Estimation”; {_SECOND_HAND}",
+    "A network's own probabilities correlate with people's judgements of its translations.",
+    {},
+)
+SINKS = Quote(
+    "Xiao et al. 2024, “Efficient Streaming Language Models with Attention Sinks”, abstract",
+    "Initial tokens get “strong attention scores”, as a sink, even if they mean little.",
+    {},
+)
+LESS_ATTENTION = Quote(
+    _RAUQ,
+    "Certain heads of large language models “reduce their focus on preceding tokens” when they "
+    "generate something incorrect.",
+    {},
+)
+RECURRENT = Quote(
+    f"{_RAUQ}; the formula {_SECOND_HAND}",
+    "Combined with probabilities, such heads detect wrong output better than other measures of "
+    "uncertainty (question answering, summarisation and translation).",
+    {},
+)
+EMPTY_SINKS = Quote(
+    "Fesser et al. 2026, arXiv 2606.08105, “A Unifying View of Attention Sinks”, abstract",
+    "Sinks that serve as no-ops “exhibit negligible value norms”; vision transformers have them, "
+    "and sinks that broadcast.",
+    {},
+)
+ABRUPT = Quote(
+    "Lavie et al. 2026, arXiv 2606.12058, “Phase Transitions in Attention”, abstract",
+    "Softmax attention learns to look at the token before in a first-order phase transition: "
+    "abruptly (theory, and a network of {layers} layer).",
+    {"layers": "one"},
 )

@@ -1,6 +1,6 @@
 """Statistics of claims about where tokens come from: shares of the source, faithful attributions.
 
-Axes: R replicates, B sentences, L layers, T target tokens, D d_model.
+Axes: R replicates, B sentences, T target tokens.
 """
 
 from __future__ import annotations
@@ -9,22 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from scipy.stats import spearmanr
-from torch import Tensor
 
 from core.analysis.attribution import source_words
+from core.atlas.claims.literature import DRAWN
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.corpus import Sentence, drawn
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.attribution import attributions, shapley
-from core.experiments.experiment import model_inputs
-from core.experiments.values import transformed_values
+from core.experiments.relevance import relevances
 from core.frozen import Doubles
-from core.record.activations import hidden_states
-from core.record.capture import AttentionCall, capture
 
 SAMPLE = 60
 """The number of sentences for which Shapley values are computed: 2ⁿ passes for n words."""
@@ -37,42 +33,15 @@ METHODS = {
 _BASELINE = "gradient × input"
 
 
-@torch.inference_mode()
 def source_shares(checkpoint: Checkpoint, sentence: Sentence) -> Doubles:
-    """Return the share of each decoder row's final state that comes from the source: [T], 0 to 1.
+    """Return the share of each target token's relevance that the source has: [T], 0 to 1.
 
-    Computed by norm rollout (after Kobayashi et al. 2021): in each attention layer, a state mixes
-    the residual path and what each key adds, in proportion to their norms. What cross-attention
-    adds comes from the source alone. What self-attention takes from a decoder row comes from the
-    source to the extent of that row's share. Feed-forward layers and norms are left out. Hooks are
-    process-wide: the caller must hold the model's lock.
+    Relevances of the token's logit count by their size. Hooks are process-wide: the caller must
+    hold the model's lock.
     """
-    model = checkpoint.model
-    with capture(model) as captured, hidden_states(model) as states:
-        model(*model_inputs(model, *sentence.ids))
-    calls = {(call.site.kind, call.site.layer): call for call in captured.calls()}
-    after_LsTD = states.sublayers("decoder")[:, :, 0]
-    x_TD = states.embeddings["decoder"][0]
-    share_T = np.zeros(len(x_TD))
-    for layer, after_sTD in enumerate(after_LsTD):
-        mixed_TT = _parts(calls["decoder", layer])
-        mixed_TT[range(len(x_TD)), range(len(x_TD))] += x_TD
-        norms_TT = _norms(mixed_TT)
-        share_T = (norms_TT / norms_TT.sum(-1, keepdims=True)) @ share_T
-        own_T = _norms(after_sTD[0])
-        added_T = _norms(_parts(calls["cross", layer])).sum(-1)
-        share_T = (added_T + own_T * share_T) / (added_T + own_T)
-        x_TD = after_sTD[-1]
-    return share_T
-
-
-def _parts(call: AttentionCall) -> Tensor:
-    """Return what each key adds to each query, summed over heads: [Q, K, D]."""
-    return torch.einsum("hqk,hkd->qkd", call.weights[0], transformed_values(call))
-
-
-def _norms(vectors: Tensor) -> Doubles:
-    return vectors.double().norm(dim=-1).cpu().numpy()
+    found = relevances(checkpoint.model, *sentence.ids, range(len(sentence.target)))
+    source_T, prefix_T = (np.abs(part).sum(1) for part in (found.source, found.prefix))
+    return source_T / (source_T + prefix_T)
 
 
 @dataclass(frozen=True)
@@ -153,12 +122,17 @@ def _agreement(score_Tn: Doubles, values_Tn: Doubles) -> float:
     return float(np.mean(rho)) if rho else np.nan
 
 
-def sources(network: Network) -> Mapping[str, Statistic]:
-    """Return the statistics of all claims about where tokens come from, on one network."""
-    shares = network.measured(SourceShares())
+def shares(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistics of the claims about the source's share on one network."""
+    lines = drawn(network.text.lines, DRAWN, _SEED)
+    return share_statistics(network.measured(SourceShares(), lines))
+
+
+def faithfulness(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistics of the claims about faithful attributions on one network."""
     short = [s.line for s in network.text.sentences if 2 <= _words(s) <= MOST_WORDS]
     faithful = network.measured(Faithfulness(), drawn(short, SAMPLE, _SEED)) if short else Sums()
-    return share_statistics(shares) | faithfulness_statistics(faithful)
+    return faithfulness_statistics(faithful)
 
 
 def share_statistics(sums: Sums) -> dict[str, Statistic]:
