@@ -45,9 +45,9 @@ def agreeing_heads(
     """Choose one cross-attention head of each of two networks of opposite directions.
 
     Of all pairs of heads and readings, choose the pair that shares most links on the sentences with
-    an even index, and score it on those with an odd one, which had no part in the choice. A pair of lines with a side that is empty or too
-    long is left out. `on_progress` is called with the number of newly completed pairs. Raises
-    ValueError unless each half has at least 2 pairs.
+    an even index, and score it on those with an odd one, which had no part in the choice. A pair of
+    lines with a side that is empty or too long is left out. `on_progress` is called with the number
+    of newly completed pairs. Raises ValueError unless each half has at least 2 pairs.
     """
     where = [
         [(reading, layer, head) for reading in READINGS for layer, head in np.ndindex(size)]

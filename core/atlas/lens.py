@@ -55,7 +55,8 @@ def greedy(checkpoint: Checkpoint, sources: list[list[int]]) -> list[list[int]]:
     return [target if target[-1:] == [EOS] else [*target, EOS] for target in ids]
 
 
-def _translated(checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> list[list[int]]:
+def translated(checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> list[list[int]]:
+    """Return the network's own greedy translations, ids with <eos>."""
     return greedy(checkpoint, [sentence.ids[0][:-1] for sentence in chunk])
 
 
@@ -69,7 +70,7 @@ class LensSums:
     """Measure the sums of `core.experiments.jacobian_lens.jacobian_sums`."""
 
     def __call__(self, checkpoint: Checkpoint, chunk: tuple[Sentence, ...]) -> Sums:
-        batch = _batch(checkpoint, chunk, _translated(checkpoint, chunk))
+        batch = _batch(checkpoint, chunk, translated(checkpoint, chunk))
         return Sums(jacobian_sums(checkpoint.model, batch))
 
 
@@ -103,7 +104,7 @@ class LensTest:
         return f"LensTest({digest.hexdigest()})"
 
     def __call__(self, checkpoint: Checkpoint, chunk: tuple[Sentence, ...]) -> Sums:
-        targets = _translated(checkpoint, chunk)
+        targets = translated(checkpoint, chunk)
         rows = []
         for i, sentence in enumerate(chunk):
             other = targets[(i + 1) % len(chunk)] if len(chunk) > 1 else None

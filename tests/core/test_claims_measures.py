@@ -167,7 +167,7 @@ def test_wrong_tokens_agree_with_a_loop_over_pairs(sharp):
         found = sums[f"tokens_{sentence.index:09}"]
         for t, id in enumerate(target[:-1]):
             assert found[t, 2:] == pytest.approx(maps[:, :, t + 1, t].numpy())
-            assert found[t, 1] == pytest.approx(float(log_p[t, id]), abs=1e-5)
+            assert found[t, 1] == pytest.approx(log_p[t, id].item(), abs=1e-5)
             text = sharp.target_tokenizer.token(id).text.strip("▁").lower()
             words = sentence.reference.lower().replace(".", " ").replace(",", " ").split()
             if text.isalpha():
