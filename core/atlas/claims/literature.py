@@ -11,7 +11,7 @@ SIGNIFICANT, STRICT, LENIENT = quoted.UNCHANGED["p"], 0.001, 0.05
 """Significance levels for one head's change of BLEU: the paper's, a stricter and a laxer one."""
 COLLAPSED = quoted.CROSS_COLLAPSES["removed"] / 100
 """The share of a kind's heads that is removed to compare cross-attention and encoder."""
-DRAWN = 40
+DRAWN = 100
 """How many sentences are drawn for statistics that take long."""
 JUDGED = 300
 """How many sentences are drawn for statistics of wrong words."""
