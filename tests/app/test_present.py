@@ -81,7 +81,7 @@ def test_a_presented_lesson_is_complete(local_page: Page, serve, lesson):
     skip = local_page.get_by_role("button", name="Skip this question")
     if lesson != "tokens":
         expect(skip).to_be_visible(timeout=60_000)
-    # What the question is about stands beside it.
+    # The map that the question is about is next to it.
     expect(local_page.locator(".map-row")).to_have_count(int(lesson == "masks"))
     for screen in ("question", "answered", "map"):
         if screen == "answered" and lesson != "tokens":

@@ -134,7 +134,7 @@ class Board:
     def still_valid(cls, file: Path) -> Board:
         """Read the rows of a file whose claims are measured as in this version: same texts `ours`.
 
-        Their verdicts are decided anew. Raises ValueError and OSError.
+        Their verdicts are decided again. Raises ValueError and OSError.
         """
         saved = typed(_Saved, parse(safe_read(file, LIMIT), _MAX_ITEMS))
         ours = {claim.id: claim.ours for claim in LITERATURE}
