@@ -774,7 +774,9 @@ def test_a_network_trained_here_opens_in_all_pages(fresh, tmp_path):
         expect(place.locator("[data-part=problem]")).to_contain_text(says)
     expect(place.locator("[data-part=written]")).to_contain_text("j j a b →")
     with page.expect_download() as download:
-        place.get_by_role("button", name="Save the network").click()
+        saving = place.get_by_role("button", name="Save the network")
+        assert saving.evaluate("(button) => (button.click(), button.textContent)") == "Saving …"
+    expect(saving).to_be_enabled()
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
     with zipfile.ZipFile(file) as packed:

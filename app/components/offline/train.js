@@ -14,6 +14,7 @@ import { chosenIn, configOf, linkOfSettings, settingsOf, withoutChange } from ".
 
 const NAMES = ["with the change", "without it"];
 const PREDICTIONS = { copes: "yes", worse: "partly", fails: "no" };
+const FILES = { open: ["Open in all pages", "Opening \u2026"], save: ["Save the network", "Saving \u2026"] }; // by use; while it is made
 const DRAWN = 5; // examples of a network that is opened
 const FOUND = 0.5; // the share of its weight on the right tokens with which a head finds them
 
@@ -45,13 +46,14 @@ export function mountTrain({ place, files, table, script, link, write, open, off
   const drawing = /** @type {HTMLElement} */ (nodes.find((node) => node.matches(".training")));
   const tasks = Object.keys(table.tasks), settings = settingsOf(table), { experiments } = table.rules;
   const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-  let worker = null, turn = 0, chosen = null, state = null, predicted = null, refused = "", isDue = false;
+  let worker = null, turn = 0, chosen = null, state = null, predicted = null, refused = "", isDue = false, making = null;
 
   const begin = () => {
     const started = new Worker(address);
     started.addEventListener("message", ({ data }) => {
       if (data.turn !== turn) return;
       if (data.use) return void useFile(data.use, data.bytes);
+      making = null; // the worker answers a command once more when it has carried it out
       refused = data.refused || refused;
       state = data.payload ? data : null;
       paintSoon();
@@ -74,7 +76,7 @@ export function mountTrain({ place, files, table, script, link, write, open, off
     const { train_task: task, train_seed: seed } = chosen, { tokenizer, languages, sides } = table.tasks[task];
     const config = configOf(chosen), other = withoutChange(config), pasted = parts.pairs.value;
     worker?.terminate(); // it may be in the middle of a step
-    [worker, state, predicted, refused] = [begin(), null, null, ""];
+    [worker, state, predicted, refused, making] = [begin(), null, null, "", null];
     const about = { name: `${task}, seed ${seed}`, languages };
     if (tokenizer || pasted.trim()) tell("start", { turn: ++turn, task, tokenizer, pasted, about, sides, names: NAMES, configs: other ? [config, other] : [config] });
     else refused = say("pairs.none");
@@ -167,12 +169,12 @@ export function mountTrain({ place, files, table, script, link, write, open, off
 
   /** How far the shown network is, and which head finds what. */
   function leadOf() {
-    const { step, counted, exact, over, seconds, best, few } = state;
+    const { step, exact, over, seconds, best, few } = state;
     if (!step) return rich("lead.untrained");
     const found = best.filter(({ share }) => share >= FOUND);
     const heads = found.map(({ part, layer, head, share }) => say("lead.finds", { head: `Head ${layer + 1}.${head + 1}`, part, share: percent(share) }));
     const said = [...(found.length || !best.length ? heads : [say("lead.none")]), ...(few ? [say("lead.same", { few })] : [])];
-    return [...rich(`lead.${over ? "over" : "running"}`, { step: fixed(counted, 0), seconds: fixed(seconds, 0), exact: percent(exact) }), ...said.flatMap((one) => [" ", one])];
+    return [...rich(`lead.${over ? "over" : "running"}`, { step: fixed(step, 0), seconds: fixed(seconds, 0), exact: percent(exact) }), ...said.flatMap((one) => [" ", one])];
   }
 
   /** What the change did to the network, beside the one without it. */
@@ -192,14 +194,16 @@ export function mountTrain({ place, files, table, script, link, write, open, off
     if (place.hidden) return;
     parts.problem.textContent = state?.problem || refused;
     for (const part of ["run", "step", "again", "open", "save", "example"]) parts[part].disabled = !state;
+    for (const [use, words] of Object.entries(FILES)) parts[use].textContent = words[Number(making === use)];
     for (const node of [parts.lead, parts.verdict, parts.written.parentElement, drawing]) node.hidden = !state;
     if (!state) return;
     const { step, running, over, source, target, written, examples, payload } = state;
     parts.run.textContent = running ? "Pause" : step ? "Go on" : "Train";
     parts.run.disabled = over;
     parts.step.disabled = running || over;
-    parts.again.disabled = parts.open.disabled = !step;
-    parts.save.disabled = !step || running;
+    parts.again.disabled = !step;
+    parts.open.disabled = !step || making !== null;
+    parts.save.disabled = parts.open.disabled || running;
     for (const button of parts.predictions.children) button.disabled = step > 0;
     press(parts.predictions, predicted);
     parts.verdict.textContent = verdict();
@@ -249,7 +253,12 @@ export function mountTrain({ place, files, table, script, link, write, open, off
     paint();
   });
   parts.fast.addEventListener("change", () => tell("fast", { on: parts.fast.checked }));
-  for (const use of ["open", "save"]) parts[use].addEventListener("click", () => tell("file", { use }));
+  for (const use of Object.keys(FILES))
+    parts[use].addEventListener("click", () => {
+      making = use;
+      tell("file", { use });
+      paint();
+    });
   parts.load.addEventListener("click", () => parts.given.click());
   parts.given.addEventListener("change", async () => {
     await useFile("load", new Uint8Array(await parts.given.files[0].arrayBuffer()));

@@ -10,7 +10,6 @@ import { checkpointOf } from "./checkpoint.js";
 
 const LAST_STEP = 500;
 const REPAINT_MS = 650; // between two pictures, of which training has what measuring leaves
-const MOST_MS = 800; // measured in full by itself: a point with which a slice would take longer
 const MOST_OFFERED = 20; // examples
 
 const FAST = 4; // times fewer points are measured
@@ -21,7 +20,7 @@ let training = null;
 const hasEnded = () => stepNumber() >= LAST_STEP || training.problem !== "";
 
 let timer = 0;
-let overhead = 0, stepMs = 0, fullMs = Infinity; // what a passing point and packing took last, a step, and a point in full
+let overhead = 0, stepMs = 0; // what measuring and packing took last, and a step
 const workSoon = () => {
   clearTimeout(timer);
   timer = setTimeout(work);
@@ -31,23 +30,17 @@ const isDue = (step) => step % (training.histories[0].every * (training.fast ? F
 const stepNumber = () => training.histories[0].run.stepNumber;
 
 /* A diverged network has nothing to measure. */
-const measure = (inFull = true) => training.problem || training.histories.forEach((history) => history.add(inFull));
+const measure = () => training.problem || training.histories.forEach((history) => history.add());
 
-/*
- * Take some steps and show them, or measure in full the due point at which the last ones ended; whatever was asked in the
- * meantime comes before the next ones.
- */
+/* Take some steps and show them; whatever was asked in the meantime comes before the next ones. */
 function work() {
   if (!training.running) return;
-  const began = performance.now(), isOwed = isDue(stepNumber()) && training.histories[0].points.at(-1).written < stepNumber();
-  if (!isOwed) advance(REPAINT_MS - overhead);
-  const started = performance.now(), inFull = isOwed || hasEnded() || (isDue(stepNumber()) && started - began + fullMs < MOST_MS);
-  measure(inFull);
+  advance(REPAINT_MS - overhead);
+  const started = performance.now();
+  measure();
   if (hasEnded()) training.running = false;
   tell();
-  const took = performance.now() - started;
-  if (inFull) fullMs = took;
-  else overhead = took;
+  overhead = performance.now() - started;
   workSoon();
 }
 
@@ -70,12 +63,12 @@ function advance(ms) {
 function tell(refused = "") {
   const { turn, about, names, histories, shown, running, problem } = training, history = histories[shown];
   const other = histories.length > 1 ? { name: names[1 - shown], past: histories[1 - shown] } : null;
-  const { measured: { step, exact }, written: counted } = history.points.at(-1), { parts, heldOut, isHeldOut } = history.run.examples;
+  const { last: { step, exact } } = history, { parts, heldOut, isHeldOut } = history.run.examples;
   const best = parts.map((part, at) => ({ part, ...bestHead(history, at) }));
   const payload = runPayload(history, about, other), measured = histories.map(({ last }) => ({ exact: last.exact, loss: last.loss }));
   const examples = heldOut.slice(0, MOST_OFFERED).map(({ source }) => source);
   const outcome = { running, over: hasEnded(), seconds: history.run.seconds, problem, refused, few: isHeldOut ? 0 : FEW };
-  const state = { turn, step, counted, exact, best, measured, ...outcome, examples, ...history.shown(), payload };
+  const state = { turn, step, exact, best, measured, ...outcome, examples, ...history.shown(), payload };
   self.postMessage(state, { transfer: [payload.buffer] });
 }
 

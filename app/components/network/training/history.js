@@ -8,8 +8,8 @@ const EVERY = 10; // steps between the first points
 const MORE_WRITTEN = 4; // tokens that an answer may be longer than the right one
 
 /**
- * `written`: the step at which `exact` was measured. Only the last point may be passing: the next one takes its place.
- * @typedef {{measured: ReturnType<import("./run.js").SmallRun["measure"]>, weights: Float32Array[], maps: Record<Kind, Float32Array>, passing: boolean, written: number}} Point
+ * Only the last point may be passing: the next one takes its place.
+ * @typedef {{measured: ReturnType<import("./run.js").SmallRun["measure"]>, weights: Float32Array[], maps: Record<Kind, Float32Array>, passing: boolean}} Point
  */
 
 /** The points of a run so far; `watch` chooses the example whose maps are kept. */
@@ -28,13 +28,12 @@ export class History {
     return this.points.at(-1).measured;
   }
 
-  /** Measure the network and keep a point, until the next one if none is due; without `inFull`, `exact` stays that of the last point. */
-  add(inFull = true) {
+  /** Measure the network and keep a point, until the next one if none is due. */
+  add() {
     const { run, points } = this, step = run.stepNumber, last = points.at(-1);
-    const passing = step % this.every !== 0, written = inFull ? step : last.written, exact = inFull ? null : last.measured.exact;
-    if (last?.measured.step === step && last.written >= written) return;
-    if (last?.passing || last?.measured.step === step) points.pop();
-    points.push({ measured: run.measure(exact), weights: this.weights(Float32Array), maps: run.maps(...this.ids), passing, written });
+    if (last?.measured.step === step) return;
+    if (last?.passing) points.pop();
+    points.push({ measured: run.measure(), weights: this.weights(Float32Array), maps: run.maps(...this.ids), passing: step % this.every !== 0 });
     if (points.length <= MOST_POINTS) return;
     this.every *= 2;
     this.points = points.filter(({ measured }) => measured.step % this.every === 0);

@@ -99,20 +99,32 @@ export class SmallRun {
   /**
    * Measure the network on the held-out examples: `loss` in nats per token, unsmoothed; `exact`, the share of answers that
    * it writes without a mistake, greedily; `shares` [P, L, H], the mean weight of a cross-attention head on the right
-   * source tokens of each part; `chance` [P], that of uniform weights. Give `exact` to keep it.
-   * @param {number | null} [exact]
+   * source tokens of each part; `chance` [P], that of uniform weights.
    */
-  measure(exact = null) {
+  measure() {
     const { examples, network, heap, config: { bug } } = this, { source, targetIn, targetOut } = examples.held;
     heap.used = this.empty;
-    const logits = network.forward(source, targetIn), counted = exact ?? (LOOKING_AHEAD.includes(bug) ? null : exactnessOf(logits, targetOut));
+    const logits = network.forward(source, targetIn), counted = LOOKING_AHEAD.includes(bug) ? null : exactnessOf(logits, targetOut);
     const loss = crossEntropy(logits, targetOut.ids, 0), { shares, chance } = this.alignment();
     return { step: this.stepNumber, loss, exact: counted ?? this.exactness(), shares, chance };
   }
 
+  /* The share of answers written without a mistake: an answer is written on only while it is right, so it begins as the right one. */
   exactness() {
-    const [written, right] = this.answers();
-    return written.filter((row, n) => row.join() === right[n].join()).length / written.length;
+    const { network, heap, examples: { held: { source, targetIn, targetOut } } } = this, { V } = network.shape, limit = Math.min(targetOut.length, MAX_LENGTH - 1);
+    heap.used = this.empty;
+    const memory = network.encode(source), mark = heap.used, size = memory.length / source.rows;
+    let open = Array.from({ length: source.rows }, (_, n) => n), right = 0;
+    for (let T = 1; T <= limit && open.length; T++) {
+      heap.used = mark;
+      const own = heap.take(open.length * size), next = (n) => targetOut.ids[n * targetOut.length + T - 1];
+      open.forEach((n, at) => own.set(memory.subarray(n * size, (n + 1) * size), at * size));
+      const logits = network.classifier.forward(network.decode(chosenRows(targetIn, open, T), own, chosenRows(source, open, source.length)));
+      const stillRight = open.filter((n, at) => best(logits.subarray((at * T + T - 1) * V, (at * T + T) * V)) === next(n));
+      open = stillRight.filter((n) => next(n) !== EOS);
+      right += stillRight.length - open.length;
+    }
+    return right / source.rows;
   }
 
   /** The BLEU of the answers to the held-out examples. */
@@ -254,6 +266,13 @@ function best(logits) {
   let found = EOS;
   for (let id = found + 1; id < logits.length; id++) if (logits[id] > logits[found]) found = id;
   return found;
+}
+
+/* The first tokens of some rows. */
+function chosenRows({ length, ids }, rows, count) {
+  const chosen = new Int32Array(rows.length * count);
+  for (const [at, n] of rows.entries()) chosen.set(ids.subarray(n * length, n * length + count), at * count);
+  return { rows: rows.length, length: count, ids: chosen };
 }
 
 /** The rows without padding. @param {import("./examples.js").Padded} padded @returns {number[][]} */
