@@ -174,7 +174,7 @@ function explained(test, item, place) {
   const entry = element("li", "entry");
   const verdict = answer === null ? "not answered" : answer === item.right ? "right" : "wrong";
   entry.dataset.verdict = verdict;
-  entry.append(element("p", "verdict", `${place + 1}. ${item.topic}: ${verdict}`), element("p", "", item.prompt));
+  entry.append(element("p", "verdict", `${place + 1}. ${item.topic}: ${verdict}${settled ? "" : ", try again"}`), element("p", "", item.prompt));
   if (item.picture) entry.append(mapOf(item.picture, test.theme, settled ? item.right : null, null));
   if (!settled) {
     entry.append(...triedAgain(test, item));
@@ -217,8 +217,9 @@ function triedAgain(test, item) {
   const box = element("div", "options");
   box.append(...options);
   const steps = element("div", "steps");
-  if (nextHint(question, wrong, given)) steps.append(button("hint", "Hint", { asked: [...asked, wrong.length] }));
-  steps.append(button("quiet", "Show the answer", { gaveUp: true }));
+  const hint = button("hint", "Hint", { asked: [...asked, wrong.length] });
+  hint.disabled = !nextHint(question, wrong, given);
+  steps.append(hint, button("quiet", "Show the answer", { gaveUp: true }));
   return [box, steps, ...given.map(({ text }) => element("p", "clue", text))];
 }
 
