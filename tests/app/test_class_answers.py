@@ -143,6 +143,7 @@ GOOD = a_file(['A,"masks_1",B,1,9,0,0,0'])
         (GOOD.replace("B,1,9,0", "B,1,9,1e9"), UNKNOWN),
         (GOOD.replace("B,1,9,0,0", "B,1,9,0,1"), UNKNOWN),
     ],
+    ids="twice binary empty huge markup proto constructor number contradiction".split(),
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_gets_one_line_and_changes_nothing(drop, bad, said):
     assert drop(good=GOOD)[0] == []

@@ -342,6 +342,7 @@ def test_the_effect_on_a_word_of_several_tokens_is_their_sum():
             ends = [percent(np.exp(value)) for value in (before, before + effect[best])]
             spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in (best, second)]
             assert question.question.correct == {best}
+            assert f"in layer {best // heads + 1}:" in question.hints[1].text
             first, other = question.explanation
             assert first.startswith(f"Without {spoken[0]}, ")
             assert ends[0] == ends[1] or f"goes from {ends[0]} to {ends[1]} " in first

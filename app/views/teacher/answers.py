@@ -28,7 +28,7 @@ def known_stops() -> dict[str, dict[str, str]]:
 
 def show_class_answers() -> None:
     """Show the box for a class's answer files in a fold."""
-    with st.expander("**Answers of a class**", key="class_files"):
+    with st.expander("**Class answers**", key="class_files"):
         st.caption(
             "The test, the end of the tour and the last stop of a plan save answers as a file. "
             "Drop the files of your class here: they are read in this browser, and nothing is sent."
