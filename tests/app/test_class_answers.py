@@ -176,20 +176,22 @@ def test_the_answers_of_a_visit_are_a_file_for_the_class(drop, monkeypatch):
     one = asked()
     open_ = Answer("one", (4,), False, False, ((4,),), (1,), False)
     answers.keep("tour", "hemd", one, open_)
-    assert drop(open=answers.as_csv())[1] == {HEMD: [1, 1, 0, 0, 1, 0]}
+    assert drop(open=answers.as_csv(kept["answers"], "0b" * 4))[1] == {HEMD: [1, 1, 0, 0, 1, 0]}
     answers.keep("tour", "hemd", one, Answer("one", (3,), True, False, ((4,),), (1,)))
     answers.keep("masks", '=1, "two"', one, Answer("one", (3,), True, False))
     answers.keep("masks", '=1, "two"', asked(id="other"), open_)  # the first question counts
     answers.keep("bug", "unscaled", one, Answer("one", (), False, True))
-    lines = list(csv.reader(io.StringIO(answers.as_csv().removeprefix("\ufeff"))))
-    visit = lines[1][-1]
+    lines = list(
+        csv.reader(io.StringIO(answers.as_csv(kept["answers"], "0b" * 4).removeprefix("\ufeff")))
+    )
+    visit = "0b" * 4
     assert lines == [
         list(COLUMNS),
         ["tour", "hemd", "name of w4", "0", "", "1", "1", "0", visit],
         ["masks", '\'=1, "two"', "name of w3", "1", "", "0", "0", "0", visit],
         ["bug", "unscaled", "", "0", "", "0", "0", "1", visit],
     ]
-    said, table = drop(settled=answers.as_csv())
+    said, table = drop(settled=answers.as_csv(kept["answers"], "0b" * 4))
     assert said == [] and list(table.values()) == [
         [1, 1, 0, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 1]
     ]  # fmt: skip
