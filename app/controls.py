@@ -63,7 +63,8 @@ class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_r
 class_preview_1 …, class_link, class_page, class_worksheet, class_ready_ten,
 class_training, class_train_…, class_train_link_…, class_train_worksheet,
 class_ready_forty-five, class_start_ten …, class_link_ten …, class_page_ten …,
-class_worksheet_ten …, class_change_ten …, quiz, find,
+class_worksheet_ten …, class_change_ten …, class_files, class_answers, quiz, quiz_answers,
+tour_answers, plan_answers, find,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
 For a network with language codes, from_language and to_language are codes such as deu_Latn; for a

@@ -15,6 +15,7 @@ from app.components.question import Asked, payload
 FOLDER = Path(__file__).resolve().parents[2] / "app/components/question"
 _DRIVER = """
 window.answers = [];
+Object.assign(window, { hintsGiven, nextHint });
 window.ask = (data, again) => {
   const host = document.querySelector("#host");
   if (!again) {

@@ -143,6 +143,12 @@ def test_the_table_and_the_question_of_each_bug_match_the_symptoms(bug, directio
     seen = [text("bugs", f"bug.{bug}.{part}", **values) for part in ("what", "seen")]
     assert asked["explanation"] == seen
     assert asked["uncertain"] == text("bugs", "question.unique")
+    whole, here = row_texts(every[None]), row_texts(every[bug])
+    two = [name for name in whole if whole[name] != here[name]][:2]
+    assert [hint["text"] for hint in asked["hints"]] == [
+        text("bugs", "question.hint", measure=name_of(name), here=here[name], healthy=whole[name])
+        for name in two
+    ]
     # The page must not reveal the bug before the answer.
     assert bug not in asked["question"]
     assert not any(item.where == "bug_answer" for item in page.items)

@@ -88,6 +88,8 @@ def test_pictures_of_the_test_show_their_items(local_page: Page, form: str, them
     for name in pictured:
         own = item(name, form)
         entry = local_page.locator(".entry").nth(NAMES.index(name))
+        check_picture(own, entry.locator(".picture").evaluate(f"(at) => {CELLS}"), "", theme)
+        entry.get_by_role("button", name="Show the answer").click()
         check_picture(
             own, entry.locator(".picture").evaluate(f"(at) => {CELLS}"), own["right"], theme
         )
@@ -95,6 +97,7 @@ def test_pictures_of_the_test_show_their_items(local_page: Page, form: str, them
 
 # A question.
 
+GROUND = "at => getComputedStyle(at).backgroundColor"
 OPTION = """[at.dataset.state, at.querySelector(".mark").textContent,
   at.querySelector(".value").textContent, getComputedStyle(at).backgroundColor,
   getComputedStyle(at).color, getComputedStyle(at).outlineColor, getComputedStyle(at).outlineStyle,
@@ -145,6 +148,11 @@ def test_a_grid_marks_and_colours_its_own_cells(page: Page, shape, theme: str, s
     for chosen in (count - 2, 1, 0):
         asked_page.show(page, asked)
         asked_page.answer(page, [chosen], False)
+        if chosen == 0:  # wrong, and only marked itself
+            wrong = page.locator(".option[data-state]")
+            assert wrong.count() == 1 and colour(wrong.evaluate(GROUND)) != colour(palette.page)
+            page.locator("[data-part=skip]").click()
+            asked_page.told(page)
         found = page.locator(".option").evaluate_all(f"(all) => all.map((at) => {OPTION})")
         tops = {r: box["y"] for r, box in boxes(page, ".row").items()}
         lefts = {c: box["x"] for c, box in boxes(page, ".column").items()}
@@ -180,6 +188,8 @@ def test_masked_cells_of_a_grid_are_hatched_once_answered(page: Page, theme: str
     options = page.locator(".option")
     assert options.evaluate_all(look) == ["none"] * 6
     asked_page.answer(page, [1, 3], True)
+    page.locator("[data-part=skip]").click()
+    asked_page.told(page)
     shown = [re.findall(r"rgb\([^)]*\)", image) for image in options.evaluate_all(look)]
     palette = PALETTES[theme]
     hatch = [colour(palette.hatch)] * 2 + [colour(palette.hatch_ground)] * 2

@@ -179,6 +179,12 @@ def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, ser
     expect(code).to_have_count(0)
     expect_complete(local_page, ".question")
     options.filter(has_text="√d_k").click()
+    for _ in range(3):
+        local_page.get_by_role("button", name="Hint").click()
+        settled(local_page)
+        expect_complete(local_page, ".question")
+    expect(local_page.locator(".clue")).to_have_count(3)
+    local_page.get_by_role("button", name="Show the answer").click()
     expect(code).to_be_visible(timeout=60_000)
     expect_complete(local_page, ".question")
     local_page.keyboard.press("PageDown")

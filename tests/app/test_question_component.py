@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.components.question import Asked, Grid, Option, Sentence, Texts, payload
+from app.components.question import Asked, Grid, Hint, Option, Sentence, Texts, payload
 from app.components.question.mount import Answer, read_answer
 from app.look.palette import sequential_table
 from core.analysis.questions import Question
@@ -28,6 +28,10 @@ WORDS = {
     "skipped": "Left out.",
     "cells": "{right} of {cells}",
     "this": "It is this.",
+    "again": "Again.",
+    "hint": "Hint, please",
+    "give_up": "Show it",
+    "pair": "{one} or {other}",
 }
 
 
@@ -55,6 +59,7 @@ def asked(
         "prompt": "Which <b>word</b>?",
         "hint": "Click.",
         "explanation": ["First.", "Second."],
+        "hints": [Hint("Any."), Hint("Some.", (1, 2, 3, 4))],
         "uncertain": "Unsure.",
         "paper": "Paper, §3",
         "words": WORDS,
@@ -82,16 +87,26 @@ def test_a_payload_that_does_not_match_its_question_is_refused():
         )
 
 
-GIVEN = {"question": "one", "answer": [1], "right": True, "skipped": False}
+def state(*answer: int, right: bool = False, skipped: bool = False, **more: Any) -> dict[str, Any]:
+    """Return a question's state after an answer, by default a settled one."""
+    given = {"question": "one", "answer": [*answer], "right": right, "skipped": skipped}
+    return {**given, "wrong": [], "asked": [], "settled": True, **more}
+
+
+GIVEN = state(1, right=True)
 
 
 def test_an_answer_to_something_else_is_no_answer():
     assert read_answer(GIVEN, asked()) == Answer("one", (1,), True, False)
+    open_ = state(4, wrong=[[0], [4]], asked=[1, 2], settled=False)
+    read = Answer("one", (4,), False, False, ((0,), (4,)), (1, 2), False)
+    assert read_answer(open_, asked()) == read
     damaged = [("answer", answer) for answer in ([5], [-1], [True], "1")]
     damaged += [("question", "two"), ("right", "yes"), ("skipped", None)]
+    damaged += [("wrong", [[5]]), ("wrong", [1]), ("asked", [1]), ("asked", 1), ("settled", 1)]
     states = [GIVEN | {name: value} for name, value in damaged]
-    for state in (None, "one", *states):
-        assert read_answer(state, asked()) is None, state
+    for one in (None, "one", *states):
+        assert read_answer(one, asked()) is None, one
 
 
 # In the browser.
@@ -114,8 +129,6 @@ END = [["explanation", "First. Second."], ["uncertain", "Unsure."], ["paper", "P
         (3, True, "Yes.", ["Yours: said of w3!"], ["", "also", "", "right", ""]),
         (1, True, "Nearly.", ["Yours: said of w1!", "Answer: said of w3!"],
          ["", "near", "", "missed", ""]),
-        (4, False, "No.", ["Yours: said of w4!", "Answer: said of w3!"],
-         ["", "also", "", "missed", "wrong"]),
     ],
 )  # fmt: skip
 def test_one_click_answers(page, chosen, right, verdict, answers, shown):
@@ -124,11 +137,11 @@ def test_one_click_answers(page, chosen, right, verdict, answers, shown):
     assert before["lines"] == [] and before["data"]["answered"] == ""
     assert {o["value"] + o["mark"] + o["state"] + o["shade"] for o in before["options"]} == {""}
     told = asked_page.answer(page, [chosen], False)
-    assert told == {"question": "one", "answer": [chosen], "right": right, "skipped": False}
+    assert told == state(chosen, right=right)
     assert lines(page) == [["verdict", verdict], *[["said", a] for a in answers], *END]
     assert states(page) == shown
     after = asked_page.revealed(page)
-    assert after["data"]["answered"] == ("right" if right else "wrong")
+    assert after["data"]["answered"] == "right"
     assert [o["value"] for o in after["options"]] == ["v0", "v1", "v2", "v3", "v4"]
     assert page.locator(".prompt b").count() == 0
     page.evaluate("document.querySelector('.option').click()")  # too late
@@ -139,11 +152,83 @@ def test_a_skipped_question_shows_the_answer(page):
     asked_page.show(page, asked())
     assert page.get_by_role("button", name="Check it").count() == 0
     page.get_by_role("button", name="Skip it").click()
-    told = asked_page.told(page)
-    assert told == {"question": "one", "answer": [], "right": False, "skipped": True}
+    assert asked_page.told(page) == state(skipped=True)
     assert lines(page) == [["verdict", "Answer: said of w3!"], *END]
     assert asked_page.revealed(page)["data"]["answered"] == "skipped"
     assert page.get_by_role("button", name="Skip it").count() == 0
+
+
+def clues(page: Page) -> list[str]:
+    return [said for where, said in lines(page) if where == "clue"]
+
+
+def test_a_wrong_answer_gets_hints_until_no_wrong_option_is_left(page):
+    data = asked_page.show(page, asked())
+    hint = page.get_by_role("button", name="Hint, please")
+    assert hint.count() == 0
+    told = asked_page.answer(page, [4], False)
+    assert told == state(4, wrong=[[4]], settled=False)
+    again = [["verdict", "No."], ["said", "Yours: said of w4!"], ["said", "Again."]]
+    assert lines(page) == again and states(page) == ["", "", "", "", "wrong"]
+    assert [o["value"] for o in asked_page.revealed(page)["options"]] == ["", "", "", "", "v4"]
+    hint.click()
+    assert asked_page.told(page) == state(4, wrong=[[4]], asked=[1], settled=False)
+    hint.click()
+    told = asked_page.told(page)
+    assert clues(page) == ["Any.", "Some."] and lines(page)[:3] == again
+    left = page.locator(".option.left .label").all_inner_texts()
+    assert left == ["w1", "w2", "w3", "w4"]
+    assert hint.is_disabled()  # to name two would name the answer: one wrong option is left
+    asked_page.show(page, {**data, "given": told})  # on a later visit
+    assert clues(page) == ["Any.", "Some."] and states(page)[4] == "wrong"
+    page.evaluate("document.querySelectorAll('.option')[4].click()")  # has been tried
+    assert page.evaluate("answers.length") == 0
+    assert asked_page.answer(page, [0], False)["settled"] is False
+    told = asked_page.answer(page, [2], False)
+    assert told == state(2, wrong=[[4], [0], [2]], asked=[1, 1])
+    assert lines(page)[:3] == [
+        ["verdict", "No."], ["said", "Yours: said of w2!"], ["said", "Answer: said of w3!"]
+    ]  # fmt: skip
+    assert states(page) == ["wrong", "also", "wrong", "missed", "wrong"]
+    assert page.locator(".left").count() == 0
+
+
+def test_a_last_hint_names_two_cells_of_which_one_is_right(page):
+    asked_page.show(page, grid())  # 1, 2 and 5 are right
+    asked_page.answer(page, [1, 2, 3], True)  # the first mistake is 3
+    for said in (["Any."], ["Any.", "Some."], ["Any.", "Some.", "name of w2 or name of w3"]):
+        page.get_by_role("button", name="Hint, please").click()
+        asked_page.told(page)
+        assert clues(page) == said
+    assert page.locator(".option.left").count() == 2
+
+
+def test_no_hint_is_the_answer(page):
+    """After any wrong answers, with hints asked at any time, a wrong option is left."""
+    found = page.evaluate(
+        """(data) => {
+          const found = [];
+          const go = (wrong, asked) => {
+            const given = hintsGiven(data, wrong, asked);
+            const left = data.rivals.filter((i) => !wrong.flat().includes(i) && given.every((h) => !h.among.length || h.among.includes(i)));
+            found.push([given.map((h) => h.text), wrong.length, left.length]);
+            if (nextHint(data, wrong, given)) {
+              const after = hintsGiven(data, wrong, [...asked, wrong.length]).at(-1);
+              const open = left.filter((i) => !after.among.length || after.among.includes(i));
+              if (!open.length || (after.among.length && !after.among.includes(3))) found.push("the answer");
+              go(wrong, [...asked, wrong.length]);
+            }
+            for (const i of left) go([...wrong, [i]], asked);
+          };
+          go([], []);
+          return found;
+        }""",  # noqa: E501 (lines of script)
+        payload(asked(6, near=frozenset())),
+    )
+    assert "the answer" not in found and len(found) > 500
+    assert max(len(given) for given, *_ in found) == 3
+    assert ["Any.", "Some.", "name of w3 or name of w5"] not in [given for given, *_ in found]
+    assert ["Any.", "Some.", "name of w1 or name of w3"] in [given for given, *_ in found]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +242,12 @@ def test_a_skipped_question_shows_the_answer(page):
 def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, cells):
     asked_page.show(page, grid())
     told = asked_page.answer(page, chosen, True)
-    assert told == {"question": "one", "answer": sorted(chosen), "right": right, "skipped": False}
+    wrong = [] if right else [sorted(chosen)]
+    for _ in range(3 * (not right)):  # the fourth wrong answer ends it
+        assert told == state(*sorted(chosen), wrong=wrong, settled=False)
+        assert lines(page) == [["verdict", "No."], ["said", f"{cells} of 6"], ["said", "Again."]]
+        told, wrong = asked_page.answer(page, [], True), [*wrong, sorted(chosen)]
+    assert told == state(*sorted(chosen), right=right, wrong=wrong)
     said = ["said", f"{cells} of 6"]
     assert lines(page) == [["verdict", "Yes." if right else "No."], said, *END]
     expected = [
@@ -179,7 +269,7 @@ def test_shaded_cells_without_a_number_have_a_scale(page):
     assert page.locator(".scale").count() == 0  # each option prints its number
     shown = grid(shaded_by="largest: 0")
     asked_page.show(page, shown)
-    asked_page.answer(page, [1], True)
+    asked_page.answer(page, [1, 2, 5], True)
     assert page.locator(".scale").inner_text().split() == ["largest:", "0", "1"]
     ends = page.evaluate("""() => {
       const canvas = document.querySelector(".scale canvas");
@@ -269,6 +359,9 @@ def test_a_screen_reader_hears_names_numbers_and_the_result(page):
     status = page.get_by_role("status")
     assert status.text_content() == ""
     asked_page.answer(page, [4], False)
+    assert (status.text_content() or "").startswith("No.Yours: said of w4!Again.")
+    page.get_by_role("button", name="Show it").click()
+    asked_page.told(page)
     assert [o.get_attribute("aria-label") for o in options.all()] == [
         "name of w0, v0",
         "name of w1, v1",
@@ -276,18 +369,18 @@ def test_a_screen_reader_hears_names_numbers_and_the_result(page):
         "name of w3, v3. It is this.",
         "name of w4, v4. No.",
     ]
-    assert (status.text_content() or "").startswith("No.Yours: said of w4!")
+    assert (status.text_content() or "").startswith("Answer: said of w3!")
     assert page.locator(".option[aria-disabled='true']").count() == 5
 
 
 def test_an_update_keeps_the_answer_and_another_question_does_not(page):
     data = asked_page.show(page, asked())
-    asked_page.answer(page, [4], False)
-    given = {"question": "one", "answer": [4], "right": False, "skipped": False}
+    asked_page.answer(page, [3], False)
+    given = state(4, wrong=[[4]])
     before = asked_page.revealed(page)
     for update in (data, {**data, "given": given}, {**data, "uncertain": "Sure."}):
         asked_page.show(page, update, again=True)
-        assert asked_page.revealed(page)["data"]["answered"] == "wrong"
+        assert asked_page.revealed(page)["data"]["answered"] == "right"
         assert states(page) == [option["state"] for option in before["options"]]
     assert lines(page)[-2] == ["uncertain", "Sure."]
     asked_page.show(page, {**data, "question": "two"}, again=True)
@@ -308,7 +401,10 @@ def test_marks_survive_an_update(page):
     data = asked_page.show(page, grid())
     page.locator(".option").nth(2).click()
     asked_page.show(page, {**data, "hint": "Another hint."}, again=True)
-    told = asked_page.answer(page, [0, 1, 0, 5], True)  # the second click unmarks
+    told = asked_page.answer(page, [1, 0], True)
+    data |= {"given": told}
+    asked_page.show(page, {**data, "hint": "A third."}, again=True)  # and so do later ones
+    told = asked_page.answer(page, [0, 5], True)  # the second click unmarks
     assert told["answer"] == [1, 2, 5]
 
 

@@ -42,6 +42,10 @@ def right(question: dict[str, Any]) -> dict[str, Any]:
     return question["options"][index]
 
 
+def hints(question: dict[str, Any]) -> list[str]:
+    return [hint["text"] for hint in question["hints"]]
+
+
 def even_row(found) -> tuple[int, int, int]:
     """Return layer, head and query of a row of cross-attention whose largest weight is clear, but
     whose two largest scores are less than 1.5 apart; its largest weight is not at its own place.
@@ -81,6 +85,10 @@ def test_a_question_about_scores_has_the_ratio_of_the_weights():
     assert question["correct"] == [sorted(factors, key=factors.__getitem__).index("e")]
     shares = {"share": percent(row[best]), "second_share": percent(row[second])}
     assert all(share in question["explanation"][0] for share in shares.values())
+    assert hints(question) == [
+        text("head", "weighs.hint", word=names(found.source, 1)[at], share=percent(row[at]))
+        for at in (best, second)
+    ]
 
 
 def test_a_question_about_attention_has_the_numbers_of_its_row():
@@ -102,6 +110,16 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
     assert question["question"].startswith(found.id)
     assert question["paper"] == text("head", "paper")
     assert question["hint"] == text("questions", "hint.word")
+    best, count = int(row.argmax()), len(words)
+    third = max(2, round(count / 3))
+    parts = [range(n, n + third) for n in range(count - third + 1) if n <= best < n + third]
+    part = max(parts, key=lambda part: row[part].sum(dtype=float))
+    ends = {"first": words[part[0]], "last": words[part[-1]], "share": percent(row[part].sum())}
+    even = {"share": percent(row.max()), "words": count, "even": percent(1 / count)}
+    assert question["hints"] == [
+        {"text": text("head", "attends.hint", **even), "among": []},
+        {"text": text("head", "attends.hint-near", **ends), "among": list(part)},
+    ]
 
 
 def test_words_that_nearly_tie_are_named():
@@ -143,6 +161,9 @@ def test_a_question_about_masks_has_the_numbers_of_the_map():
         text("masks", "masked.why", masked=15, cells=36),
         text("masks", "masked.weights", heads=found.decoder[:, :, 0, 0].size, **ends),
     ]
+    row = {"row": question["rows"][3], "masked": 2, "cells": 6}
+    all_cells = text("masks", "masked.hint", masked=15, cells=36)
+    assert hints(question) == [all_cells, text("masks", "masked.hint-row", **row)]
 
 
 def test_a_question_about_padding_has_the_cells_of_the_batch():
@@ -159,6 +180,7 @@ def test_a_question_about_padding_has_the_cells_of_the_batch():
         text("masks", "padded.why", future=3, padding=0, both=9),
         text("masks", "padded.length", tokens=4, length=7),
     ]
+    assert hints(question) == ["Masked cells: 12 of 18.", "In the row of “6”, 4 of 6 are masked."]
     same = render("masks", mask_input="ids", mask_target_ids="[1, 7, 4]\n[1, 5, 6]")
     none = text("questions", "page.none", reason=text("masks", "padded.few"))
     assert same.texts("question_batch", "caption") == [plain(none)]
@@ -191,6 +213,12 @@ def test_a_question_about_heads_has_their_effects():
         next_ = {"second": spoken[second], "second_change": signed(effect[second], 2)}
         others = text("why", "matters.others", least="0.10", **little, **next_)
         assert question["explanation"][1] == others
+        layer, ours = best // heads, [n for n in range(len(effect)) if n // heads == best // heads]
+        together = {"layer": layer + 1, "sum": number(np.abs(effect[ours]).sum(), 2)}
+        assert question["hints"] == [
+            {"text": text("why", "matters.hint", change=signed(effect[best], 2)), "among": []},
+            {"text": text("why", "matters.hint-layer", **together), "among": ours},
+        ]
     small = int(largest.argmin())
     assert largest[small] < 0.1
     page = render("why", source=TWO_MEN, state={"why_for": small})
@@ -213,6 +241,8 @@ def test_a_question_about_the_search_has_its_scores():
     whole = {"log_prob": number(winner.log_prob, 3), "tokens": len(winner.ids)}
     why = [text("steps", "wins.why", **two), text("steps", "wins.sum", **whole)]
     assert question["explanation"] == why
+    scores_said = {"score": two["score"], "second": two["second_score"]}
+    assert hints(question) == [text("steps", "wins.hint", **scores_said), why[1]]
     assert question["uncertain"] == text("steps", "wins.clear", margin="0.01", beam=5)
 
 
@@ -312,6 +342,7 @@ def test_the_effect_on_a_word_of_several_tokens_is_their_sum():
             ends = [percent(np.exp(value)) for value in (before, before + effect[best])]
             spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in (best, second)]
             assert question.question.correct == {best}
+            assert f"in layer {best // heads + 1}:" in question.hints[1].text
             first, other = question.explanation
             assert first.startswith(f"Without {spoken[0]}, ")
             assert ends[0] == ends[1] or f"goes from {ends[0]} to {ends[1]} " in first
@@ -341,6 +372,12 @@ def test_a_question_about_positions_has_both_translations(source):
         shown = asked(render("positions", source=source), "positions")
         assert (shown["correct"], shown["explanation"]) == ([1], list(question.explanation))
         assert [option["value"] for option in shown["options"]] == ["", "", ""]
+        diagonals = [np.diagonal(one.encoder, -1, 2, 3).mean(-1) for one in (found, after)]
+        layer, head = np.unravel_index(diagonals[0].argmax(), diagonals[0].shape)
+        values = [percent(float(one[layer, head])) for one in diagonals]
+        looks = dict(zip(("with", "without"), values, strict=True))
+        looks |= {"layer": layer + 1, "head": head + 1}
+        assert hints(shown) == [text("positions", "order.hint", **looks)]
 
 
 # What they hide.
@@ -557,6 +594,11 @@ def test_stops_ask_what_they_show():
         for o in asks[9]["options"]
     ]
     assert right(asks[9]) == asks[9]["options"][int(np.argmax(products))]
+    raising = [n for n, product in enumerate(products) if product > 0]
+    assert (
+        asks[9]["hints"][1]["among"] == raising and right(asks[9])["value"][2:] in hints(asks[9])[0]
+    )
+    assert f"{len(products)} products, {len(raising)} raise" in hints(asks[9])[1]
 
     healthy = record(TOURS["de-en"][7].source)
     ids = [token.id for token in healthy.target_out]
@@ -569,6 +611,11 @@ def test_stops_ask_what_they_show():
     assert right(asks[8])["label"] == text("masks", f"leak.{outcome}")
     means = {"count": len(ids), "before": percent(before), "after": percent(after)}
     assert asks[8]["explanation"][0] == text("masks", "leak.why", **means)
+    ahead = [leaked.decoder[..., q, q + 1 :].sum() for q in range(leaked.decoder.shape[2])]
+    share = percent(float(sum(ahead) / leaked.decoder.sum()))
+    del means["after"]
+    future = text("masks", "leak.hint-future", share=share)
+    assert hints(asks[8]) == [text("masks", "leak.hint", **means), future]
 
 
 def test_a_decoder_row_with_a_choice_is_asked_about():

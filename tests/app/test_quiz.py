@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.lessons.texts import rows, text
+from app.views.shared.answers import COLUMNS
 from tests.app.quiz_harness import open_quiz, saved
 from tests.app.rendered import render
 
@@ -57,6 +58,13 @@ def test_forms_are_parallel(name):
     lengths = [sorted(len(why.split()) for why in whys) for whys in reasons]
     assert max(abs(a - b) for a, b in zip(*lengths, strict=True)) <= 6
     assert all(why.count(". ") == 0 for whys in reasons for why in whys)  # one sentence
+    for own, form in (
+        (one, "A"),
+        (other, "B"),
+    ):  # a wrong option's reason is a hint, not the answer
+        answer = re.compile(rf"(?<![\w.]){re.escape(right(name, form).rstrip('.'))}(?![\w.])")
+        assert not any(answer.search(own[f"{x}.why"]) for x in "ABCD" if x != own["right"])
+        assert not any("reverse" in own[f"{x}.why"] for x in "ABCD")
 
 
 @each_form
@@ -247,6 +255,11 @@ def test_a_student_is_scored(local_page: Page, form, student):
         for letter, key in zip(letters, keys, strict=True)
     ]
     entries = local_page.locator(".entry")
+    open_ = [n for n, verdict in enumerate(verdicts) if verdict == "wrong"]
+    expect(local_page.locator(".entry:has(.hint)")).to_have_count(len(open_))
+    for place in open_:
+        expect(entries.nth(place).locator(".whys, .paper")).to_have_count(0)
+        entries.nth(place).get_by_role("button", name="Show the answer").click()
     shown = entries.evaluate_all("all => all.map((entry) => entry.dataset.verdict)")
     assert shown == verdicts
     for place, (letter, key) in enumerate(zip(letters, keys, strict=True)):
@@ -258,12 +271,44 @@ def test_a_student_is_scored(local_page: Page, form, student):
     assert sent == []  # nor does the script report anything: the harness gives it no way to
     local_page.get_by_role("button", name="Answers (.csv)").click()
     lines = list(csv.reader(saved(local_page).splitlines()))
-    assert lines[0] == ["form", "item", "answer", "right", "seconds"]
+    assert lines[0] == list(COLUMNS)
     assert [row[:4] for row in lines[1:]] == [
         [form, name, letter or "", str(int(letter == key))]
         for name, letter, key in zip(NAMES, letters, keys, strict=True)
     ]
     assert all(0 <= int(row[4]) < 60 for row in lines[1:])
+    assert [row[5:8] for row in lines[1:]] == [
+        ["0", "0", str(int(verdict == "wrong"))] for verdict in verdicts
+    ]
+    (visit,) = {row[8] for row in lines[1:]}
+    assert re.fullmatch("[0-9a-f]{8}", visit)
+
+
+@pytest.mark.parametrize("name", ["axes_1", "limits_2"])
+def test_a_wrong_item_gets_two_hints_and_never_its_answer(local_page: Page, name):
+    open_quiz(local_page, payload())
+    own, place = item(name, "A"), NAMES.index(name)
+    first, second, third = (letter for letter in "ABCD" if letter != own["right"])
+    letters: list[str | None] = [item(one, "A")["right"] for one in NAMES]
+    letters[place] = first
+    answer_all(local_page, letters)
+    local_page.locator("[data-part=finish]").click()
+    entry = local_page.locator(".entry").nth(place)
+    hint = entry.get_by_role("button", name="Hint")
+    hint.click()
+    expect(entry.locator(".clue")).to_have_text([own[f"{first}.why"]])
+    hint.click()
+    pair = " or ".join(sorted([own["right"], second]))
+    expect(entry.locator(".clue").nth(1)).to_have_text(f"It is {pair}.")
+    expect(hint).to_be_disabled()
+    entry.locator(".option").nth("ABCD".index(third)).click()
+    open_quiz(local_page, payload())  # kept
+    expect(entry.locator(".option:disabled .letter")).to_have_text(sorted([first, third]))
+    entry.locator(".option").nth("ABCD".index(own["right"])).click()
+    expect(entry.locator(".whys p")).to_have_count(4)
+    local_page.get_by_role("button", name="Answers (.csv)").click()
+    line = list(csv.reader(saved(local_page).splitlines()))[1 + place]
+    assert line[:4] == ["A", name, first, "0"] and line[5:8] == ["2", "1", "0"]
 
 
 def test_a_cell_of_the_picture_is_an_option(local_page: Page):
@@ -296,7 +341,7 @@ def test_answers_are_kept_counted_and_deleted(local_page: Page):
     )
     local_page.locator("[data-part=finish]").click()
     local_page.get_by_role("button", name="Answers (.csv)").click()
-    seconds = [int(row.split(",")[-1]) for row in saved(local_page).splitlines()[1:]]
+    seconds = [int(row.split(",")[4]) for row in saved(local_page).splitlines()[1:]]
     assert seconds[0] in (12, 13) and seconds[1] in (2, 3)  # plus a little real time
     assert seconds[2:] == [0] * 10
     local_page.get_by_role("button", name="Start again").click()

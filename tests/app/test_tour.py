@@ -1,6 +1,7 @@
 """The guided tour in a browser: its links to lessons, to Translate and to the other direction."""
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -46,6 +47,9 @@ def test_the_last_stop_opens_on_translate_and_links_to_the_lessons(local_page: P
     local_page.goto(f"{serve(MAIN)}/tour?stop={len(TOURS['de-en'])}")
     skip_question(local_page)
     end = local_page.locator(".st-key-tour_end")
+    with local_page.expect_download() as file:
+        end.get_by_role("button", name="Your answers (.csv)").click()
+    assert f"\ntour,{last.id},,0,,0,0,1," in Path(file.value.path()).read_text(encoding="utf-8")
     lessons = [page.title for name, page in PAGES.items() if name not in ("translate", "bugs")]
     for name in lessons:
         expect(end.get_by_role("link", name=name)).to_have_attribute(

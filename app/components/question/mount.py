@@ -16,13 +16,18 @@ _mount = component(__file__, "main.js", ".question")
 class Answer:
     """A learner's answer: the question's id, the options pointed at, and whether they are right.
 
-    A skipped question has no options and is not right.
+    A skipped question has no options and is not right. `wrong` are all wrong answers, and `asked`
+    has, for each hint, how many of them came before it. Until an answer is `settled`, the learner
+    may try again.
     """
 
     question: str
     answer: tuple[int, ...]
     right: bool
     skipped: bool
+    wrong: tuple[tuple[int, ...], ...] = ()
+    asked: tuple[int, ...] = ()
+    settled: bool = True
 
 
 def question(asked: Asked, given: Answer | None, *, key: str) -> Answer | None:
@@ -46,10 +51,15 @@ def read_answer(state: Any, asked: Asked) -> Answer | None:
     """Return the answer in the component's state; None if malformed or of another question."""
     if not isinstance(state, Mapping) or state.get("question") != asked.id:
         return None
-    chosen, flags = state.get("answer"), [state.get("right"), state.get("skipped")]
-    count = len(asked.question.options)
-    if not isinstance(chosen, list) or not all(type(flag) is bool for flag in flags):
+    flags = [state.get(name) for name in ("right", "skipped", "settled")]
+    chosen, wrong, hints = (state.get(name) for name in ("answer", "wrong", "asked"))
+    if not isinstance(wrong, list) or not all(type(flag) is bool for flag in flags):
         return None
-    if not all(type(index) is int and 0 <= index < count for index in chosen):
-        return None
-    return Answer(asked.id, tuple(chosen), *flags)
+    limits = [len(wrong) + 1, *[len(asked.question.options)] * (len(wrong) + 1)]
+    for numbers, limit in zip((hints, chosen, *wrong), limits, strict=True):
+        if not isinstance(numbers, list):
+            return None
+        if not all(type(number) is int and 0 <= number < limit for number in numbers):
+            return None
+    tried = tuple(map(tuple, wrong))
+    return Answer(asked.id, tuple(chosen), *flags[:2], tried, tuple(hints), flags[2])

@@ -55,9 +55,10 @@ export function markChosen(buttons, chosen) {
 /* The mark of an option by its state once the question is answered. */
 const MARKS = { right: "✓", near: "✓", wrong: "✗", missed: "✓" };
 
-/** Show each option's number, and mark the right options and the learner's. */
-export function markAnswered(buttons, data, chosen) {
+/** Show each option's number, and mark the right options and the learner's; until `settled`, only wrong answers. */
+export function markAnswered(buttons, data, chosen, settled) {
   buttons.forEach((button, index) => {
+    if (!settled && !chosen.has(index)) return;
     const { value, name } = data.options[index];
     const isRight = data.correct.includes(index);
     const state = chosen.has(index)
@@ -75,9 +76,12 @@ export function markAnswered(buttons, data, chosen) {
   });
 }
 
-/** Colour answered options by their weight or change, as in the maps. Add the scale if the cells show no numbers. */
+/** Frame the options that a hint leaves. */
+export const markLeft = (buttons, among) => buttons.forEach((button, index) => button.classList.toggle("left", among.includes(index)));
+
+/** Colour marked options by their weight or change, as in the maps. Add the scale if the cells show no numbers. */
 export function shadeOptions(parent, buttons, data, theme) {
-  const shaded = buttons.filter((button, index) => shadeOption(button, data.options[index].shade, data.scale, theme));
+  const shaded = buttons.filter((button, index) => "state" in button.dataset && shadeOption(button, data.options[index].shade, data.scale, theme));
   if (!data.filled || !shaded.length) return;
   if (!parent.querySelector(".scale")) {
     const line = element("p", "scale", data.shaded_by);

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from core.kinds import Kind
     from core.record.record import TranslationRecord
 
-WORDS = frozenset("check skip yours answer right wrong near skipped cells this".split())
+WORDS = frozenset(
+    "check skip yours answer right wrong near skipped cells this again hint give_up pair".split()
+)
 """The texts that every question needs.
 
 `yours` and `answer` have the placeholder {option}, `cells` has {right} and {cells}; `this` tells a
-screen reader that an option is the answer.
+screen reader that an option is the answer. `pair`, a hint, has {one} and {other}.
 """
 
 
@@ -37,6 +39,14 @@ class Option:
     special: bool = False
     unknown: bool = False
     close: bool = False
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A look at the question's numbers; `among` are the options that it leaves, if not all."""
+
+    text: str
+    among: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -90,9 +100,11 @@ class Asked:
     `id` names the question and the sentence: another sentence is another question. `options` are
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
     numbers leave open, `paper` names the paper's section, and `words` are the component's own
-    texts, see `WORDS`. `scale` says whether `Option.shade` is a weight or a change, and
-    `shaded_by` what it is in a filled grid, up to the 0 of its scale. `given` is an earlier answer.
-    `place`, which is not sent to the browser, names the map that shows the answer.
+    texts, see `WORDS`. `hints` are offered after wrong answers, before a last one that names two
+    options; each is a true sentence that leaves the right option and at least one more. `scale`
+    says whether `Option.shade` is a weight or a change, and `shaded_by` what it is in a filled
+    grid, up to the 0 of its scale. `given` is an earlier answer. `place`, which is not sent to the
+    browser, names the map that shows the answer.
     """
 
     id: str
@@ -105,6 +117,7 @@ class Asked:
     uncertain: str
     words: Mapping[str, str]
     paper: str = ""
+    hints: Sequence[Hint] = ()
     scale: Literal["weight", "change"] = "weight"
     shaded_by: str = ""
     given: Mapping[str, Any] | None = field(default=None)
@@ -114,8 +127,9 @@ class Asked:
 def payload(asked: Asked) -> dict[str, Any]:
     """Return a question in the form that the component's JavaScript reads, all JSON.
 
-    `question` is the id; `correct` and `near` are indices of `options`. `given` is the learner's
-    answer if there is one, as the component reported it: {question, answer, right, skipped}.
+    `question` is the id; `correct`, `near` and `rivals` are indices of `options`: the right ones,
+    those that count as well, and all others, closest first. `given` is the learner's answer if
+    there is one, as the component reported it: see `Answer`.
 
     Raises ValueError if options or texts do not match the question.
     """
@@ -128,6 +142,8 @@ def payload(asked: Asked) -> dict[str, Any]:
             raise ValueError(f"a grid of {cells} cells cannot show {len(asked.options)} options")
     if missing := WORDS - asked.words.keys():
         raise ValueError(f"texts are missing: {', '.join(sorted(missing))}")
+    rivals = set(range(len(asked.options))) - question.correct - question.near
+    best = question.evidence[question.best]
     return {
         "question": asked.id,
         "name": question.name,
@@ -140,6 +156,8 @@ def payload(asked: Asked) -> dict[str, Any]:
         "options": [asdict(option) for option in asked.options],
         "correct": sorted(question.correct),
         "near": sorted(question.near),
+        "rivals": sorted(rivals, key=lambda i: (abs(question.evidence[i] - best), i)),
+        "hints": [{"text": hint.text, "among": list(hint.among)} for hint in asked.hints],
         "explanation": list(asked.explanation),
         "uncertain": asked.uncertain,
         "paper": asked.paper,

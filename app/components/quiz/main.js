@@ -1,10 +1,11 @@
-// Mounts the test: one question at a time, answered by pointing; the score and all explanations at the end.
+// Mounts the test: one question at a time, answered by pointing; at the end the score, hints to what was wrong, and explanations.
 
 import { buttonOf, element, partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
 import { save } from "../shared/save.js";
 import { readTheme } from "../shared/theme.js";
-import { answerOf, answersAsCsv, byTopic, emptySheet, isRight, keepAnswers, readAnswers, unanswered } from "./answers.js";
+import { nextHint } from "../question/score.js";
+import { answerOf, answersAsCsv, byTopic, emptySheet, isRight, keepAnswers, openItem, readAnswers, unanswered } from "./answers.js";
 import { mapOf } from "./map.js";
 
 const viewOf = mounts((parentElement, data) => {
@@ -38,8 +39,8 @@ function countSeconds(test) {
   const sheet = sheetOf(test);
   if (!sheet.done) {
     const item = itemsOf(test)[sheet.at];
-    const { answer, seconds } = answerOf(sheet, item);
-    sheet.answers[item.name] = { answer, seconds: seconds + (now - test.since) / 1000 };
+    const answer = answerOf(sheet, item);
+    sheet.answers[item.name] = { ...answer, seconds: answer.seconds + (now - test.since) / 1000 };
     keepAnswers(test.sheets);
   }
   test.since = now;
@@ -132,7 +133,7 @@ function paintQuestion(test, item) {
   parts.options.replaceChildren(...options);
   parts.back.disabled = sheet.at === 0;
   parts.next.hidden = sheet.at === items.length - 1;
-  parts.finish.textContent = answered < items.length ? `Finish with ${answered} of ${items.length} answered` : "Finish and see the answers";
+  parts.finish.textContent = answered < items.length ? `Finish with ${answered} of ${items.length} answered` : "Finish";
   parts.finish.classList.toggle("main", answered === items.length);
 }
 
@@ -168,21 +169,58 @@ function paintResult(test) {
 
 /* A question with its answer, the right one, and one sentence about each option. */
 function explained(test, item, place) {
-  const { answer } = answerOf(sheetOf(test), item);
+  const { answer, later = [] } = answerOf(sheetOf(test), item);
+  const { settled } = openItem(sheetOf(test), item);
   const entry = element("li", "entry");
   const verdict = answer === null ? "not answered" : answer === item.right ? "right" : "wrong";
   entry.dataset.verdict = verdict;
-  entry.append(element("p", "verdict", `${place + 1}. ${item.topic}: ${verdict}`), element("p", "", item.prompt));
-  if (item.picture) entry.append(mapOf(item.picture, test.theme, item.right, null));
+  entry.append(element("p", "verdict", `${place + 1}. ${item.topic}: ${verdict}${settled ? "" : ", try again"}`), element("p", "", item.prompt));
+  if (item.picture) entry.append(mapOf(item.picture, test.theme, settled ? item.right : null, null));
+  if (!settled) {
+    entry.append(...triedAgain(test, item));
+    return entry;
+  }
   const options = element("ul", "whys");
   for (const { letter, text, why } of item.options) {
     const line = element("li", letter === item.right ? "right" : "");
-    const marks = [letter === item.right ? "right" : "", letter === answer ? "your answer" : ""].filter(Boolean);
+    const marks = [letter === item.right ? "right" : "", letter === answer ? "your answer" : "", later.includes(letter) ? "tried later" : ""].filter(Boolean);
     line.append(element("b", "", `${letter}  ${text}`), element("span", "said", marks.length ? ` (${marks.join(", ")})` : ""), element("p", "", why));
     options.append(line);
   }
   entry.append(options, element("p", "paper", item.paper));
   return entry;
+}
+
+/* An item that was wrong: its options again, the hints so far, and buttons for the next one and for the answer. */
+function triedAgain(test, item) {
+  const sheet = sheetOf(test);
+  const { question, wrong, given } = openItem(sheet, item);
+  const { later = [], asked = [] } = answerOf(sheet, item);
+  const change = (more) => {
+    Object.assign(sheet.answers[item.name], more);
+    keepAnswers(test.sheets);
+    paintTest(test);
+    const entry = test.parts.answers.children[itemsOf(test).indexOf(item)];
+    (entry.querySelector("button:enabled") ?? test.parts.score).focus();
+  };
+  const button = (className, words, more) => {
+    const made = buttonOf(className, words);
+    made.addEventListener("click", () => change(more));
+    return made;
+  };
+  const options = item.options.map(({ letter, text }, index) => {
+    const option = button("option", "", { later: [...later, letter] });
+    option.disabled = wrong.flat().includes(index);
+    option.append(element("b", "letter", letter), element("span", "", text));
+    return option;
+  });
+  const box = element("div", "options");
+  box.append(...options);
+  const steps = element("div", "steps");
+  const hint = button("hint", "Hint", { asked: [...asked, wrong.length] });
+  hint.disabled = !nextHint(question, wrong, given);
+  steps.append(hint, button("quiet", "Show the answer", { gaveUp: true }));
+  return [box, steps, ...given.map(({ text }) => element("p", "clue", text))];
 }
 
 export default function render({ data, parentElement }) {

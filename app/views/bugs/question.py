@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.components.question import Answer, Asked, Option, Texts
+from app.components.question import Answer, Asked, Hint, Option, Texts
 from app.examples import examples
 from app.lessons.texts import text
 from app.look.markdown import plain
@@ -42,10 +42,12 @@ def ask_which(
     every = {one: inspection.run_experiment(bug_symptoms, one) for one in MISTAKES}
     asked = question_about(bug, every, healthy, inspection)
     if draw:
-        ask("bug", [lambda: asked])
+        ask("bug", [lambda: asked], bug)
     answer: Answer | None = session.saved_result(f"answer {asked.id}")
-    if answer is None or answer.right or answer.skipped:
-        return None if answer is None else ""
+    if answer is None or not answer.settled:
+        return None
+    if answer.right or answer.skipped:
+        return ""
     chosen = str(asked.question.options[answer.answer[0]])
     there, here = written(every[chosen]), written(broken)
     names = (MISTAKES[chosen].measure, *here)  # prefer the number that shows the chosen mistake
@@ -73,7 +75,8 @@ def question_about(
     here = every[bug]
     alike = [one for one in options if every[one].agree(here)]
     shape = inspection.card.model
-    values = written(here) | {f"{name}_healthy": value for name, value in written(healthy).items()}
+    numbers, whole = written(here), written(healthy)
+    values = numbers | {f"{name}_healthy": value for name, value in whole.items()}
     values["root"] = number(math.sqrt(shape.size_of_head("encoder")), 2)
     if len(alike) == 1:
         others = text("bugs", "question.unique")
@@ -97,6 +100,18 @@ def question_about(
             for one in options
         ],
         explanation=[text("bugs", f"bug.{bug}.what"), text("bugs", f"bug.{bug}.seen", **values)],
+        hints=[
+            Hint(
+                text(
+                    "bugs",
+                    "question.hint",
+                    measure=name_of(name),
+                    here=numbers[name],
+                    healthy=whole[name],
+                )
+            )
+            for name in [one for one in numbers if numbers[one] != whole[one]][:2]
+        ],
         uncertain=others,
     )
 

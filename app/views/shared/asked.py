@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from app.components.question import Asked, Grid, Option, Place, Sentence, Texts
+from app.components.question import Asked, Grid, Hint, Option, Place, Sentence, Texts
 from app.components.question.payload import WORDS
 from app.lessons.texts import text
 from app.look.labels import label, labels, word_labels
@@ -73,6 +73,10 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
     ]
     second = _second(found)
     place: dict[str, Any] = {"layer": layer + 1, "head": head + 1}
+    best, even = percent(found.evidence[found.best]), percent(1 / len(words))
+    around = _around(found)
+    ends = {"first": names[around[0]], "last": names[around[-1]]}
+    together = percent(sum(found.evidence[i] for i in around))
     return asked_about(
         "head",
         id=f"{record.id} attends {kind}.{layer}.{head}.{query}",
@@ -84,7 +88,7 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
             say(
                 "attends.why",
                 best=names[found.best],
-                share=percent(found.evidence[found.best]),
+                share=best,
                 second=names[second],
                 second_share=percent(found.evidence[second]),
                 **place,
@@ -94,7 +98,11 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
                 if (count := sum(map(len, words))) > len(words)
                 else []
             ),
-            say("attends.even", words=len(words), even=percent(1 / len(words))),
+            say("attends.even", words=len(words), even=even),
+        ],
+        hints=[
+            Hint(say("attends.hint", share=best, words=len(words), even=even)),
+            Hint(say("attends.hint-near", share=together, **ends), around),
         ],
         uncertain=_uncertain("head", "attends", found, names, f"{100 * questions.NEAR_SHARE:.0f}"),
         place=Place(record, cast("Kind", kind), layer, head, query),
@@ -120,6 +128,7 @@ def weighs(
     difference = {"points": _points(float(scores_K[first] - scores_K[second]))}
     factors = [significant(factor) for factor in found.evidence]
     words = {"best": keys[first], "second": keys[second]}
+    share, second_share = percent(float(row[first])), percent(float(row[second]))
     return asked_about(
         "head",
         id=f"{record.id} weighs {kind}.{layer}.{head}.{query}",
@@ -133,10 +142,14 @@ def weighs(
                 **words,
                 **difference,
                 factor=factors[found.best],
-                share=percent(float(row[first])),
-                second_share=percent(float(row[second])),
+                share=share,
+                second_share=second_share,
             ),
             say("weighs.rule"),
+        ],
+        hints=[
+            Hint(say("weighs.hint", word=words["best"], share=share)),
+            Hint(say("weighs.hint", word=words["second"], share=second_share)),
         ],
         uncertain=say("weighs.certain"),
         place=Place(record, cast("Kind", kind), layer, head, query),
@@ -165,6 +178,7 @@ def contributes(
         for i in cast("tuple[int, ...]", found.options)
     ]
     terms = [_signed(term) for term in found.evidence]
+    raising = [i for i, term in enumerate(found.evidence) if term > 0]
     return asked_about(
         "tour",
         id=f"{record.id} contributes {kind}.{layer}.{head}.{query}",
@@ -190,6 +204,10 @@ def contributes(
                 best=terms[found.best],
                 raising=int((products_E > 0).sum()),
             ),
+        ],
+        hints=[
+            Hint(say("contributes.hint", best=terms[found.best])),
+            Hint(say("contributes.hint-sign", raising=len(raising), shown=len(names)), raising),
         ],
         uncertain=_uncertain(
             "tour", "contributes", found, names, f"{100 * questions.NEAR_PRODUCT:.0f}"
@@ -262,6 +280,7 @@ def masked(record: TranslationRecord) -> Asked:
                 least=percent(float(weights[is_masked].max())),
             ),
         ],
+        hints=_mask_hints(found, written),
         uncertain=say("masked.certain"),
         place=Place(record, "decoder", 0, 0),
     )
@@ -289,6 +308,10 @@ def leak(with_mask: TranslationRecord, without: TranslationRecord) -> Asked:
                 after=percent(float(after.mean())),
             ),
             say("leak.future"),
+        ],
+        hints=[
+            Hint(say("leak.hint", count=len(before), before=percent(float(before.mean())))),
+            Hint(say("leak.hint-future", share=_ahead(without))),
         ],
         uncertain=say("leak.uncertain"),
     )
@@ -342,6 +365,7 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
             ),
             say("padded.length", tokens=tokens, length=length),
         ],
+        hints=_mask_hints(found, rows),
         uncertain=say("padded.certain"),
     )
 
@@ -404,6 +428,10 @@ def matters(
                 heads=len(names),
                 least=_two_places(questions.LEAST_NATS),
             ),
+        ],
+        hints=[
+            Hint(say("matters.hint", change=_signed(best))),
+            _layer_hint("matters", found, list(map(abs, found.evidence)), columns),
         ],
         uncertain=_uncertain("why", "matters", found, names, _two_places(questions.NEAR_NATS)),
         scale="change",
@@ -471,10 +499,51 @@ def fetches(
             ),
             say("fetches.sum", heads=len(names), sum=_two_places(float(shares_LH.sum()))),
         ],
+        hints=[
+            Hint(say("fetches.hint", share=_two_places(found.evidence[found.best]))),
+            _layer_hint("fetches", found, found.evidence, shares_LH.shape[1]),
+        ],
         uncertain=_uncertain("why", "fetches", found, names, _two_places(questions.NEAR_RESTORED)),
         scale="change",
         place=Place(corrupted, "cross", layer, head, step),
     )
+
+
+def _around(found: questions.Question) -> list[int]:
+    """Return a third of a sentence's words in a row, at least two: those around the right one.
+
+    Of all such parts of the sentence, it is the one with the largest share.
+    """
+    count = len(found.options)
+    size = max(2, round(count / 3))
+    starts = range(max(0, found.best - size + 1), min(found.best, count - size) + 1)
+    start = max(starts, key=lambda at: sum(found.evidence[at : at + size]))
+    return list(range(start, start + size))
+
+
+def _mask_hints(found: questions.Question, rows: Sequence[str]) -> list[Hint]:
+    """Return how many cells are masked: in all, and in the middle row."""
+    cells, middle = len(found.options), len(rows) // 2
+    columns = cells // len(rows)
+    of_row = sum(index // columns == middle for index in found.correct)
+    row = {"masked": of_row, "cells": columns, "row": rows[middle]}
+    return [
+        Hint(text("masks", "masked.hint", masked=len(found.correct), cells=cells)),
+        Hint(text("masks", "masked.hint-row", **row)),
+    ]
+
+
+def _ahead(record: TranslationRecord) -> str:
+    """Return the share of the decoder's self-attention that goes to later tokens."""
+    return percent(float(np.triu(record.decoder, 1).sum() / record.decoder.sum()))
+
+
+def _layer_hint(name: str, found: questions.Question, sizes: Sequence[float], columns: int) -> Hint:
+    """Return the layer of the right head, and the sum of its heads' sizes."""
+    layer = found.best // columns
+    heads = range(layer * columns, (layer + 1) * columns)
+    total = _two_places(sum(sizes[head] for head in heads))
+    return Hint(text("why", f"{name}.hint-layer", layer=layer + 1, sum=total), heads)
 
 
 def _heads_grid(layers: int, heads: int) -> Grid:
@@ -517,6 +586,9 @@ def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
     texts = {"before": before.translation, "after": after.translation}
     longer = max(len(questions.compared_words(record.target_out)) for record in (before, after))
     previous = roles.strongest(roles.on_previous(before.encoder))
+    at = previous.layer, previous.head
+    without = percent(float(roles.on_previous(after.encoder)[at]))
+    looks = {"layer": at[0] + 1, "head": at[1] + 1, "with": percent(previous.share)}
     return asked_about(
         "positions",
         id=f"{before.id} order {after.id}",
@@ -528,8 +600,9 @@ def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
             say(f"order.why-{outcome}", **texts),
             say("order.common", words=longer, common=round(found.evidence[1] * longer), **texts),
         ],
+        hints=[Hint(say("order.hint", without=without, **looks))],
         uncertain=say("order.uncertain"),
-        place=Place(after, "encoder", previous.layer, previous.head, before=before),
+        place=Place(after, "encoder", *at, before=before),
     )
 
 
@@ -549,6 +622,7 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
     best, second = found.best, _second(found)
     winner = finished[cast(int, found.options[best])]
     shown = [number(score, 3) for score in found.evidence]
+    summed = say("wins.sum", log_prob=number(winner.log_prob, 3), tokens=len(winner.ids))
     near = len(found.near)
     margin = number(questions.NEAR_SCORE, 2)
     return asked_about(
@@ -574,8 +648,9 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
                 second=texts[second],
                 second_score=shown[second],
             ),
-            say("wins.sum", log_prob=number(winner.log_prob, 3), tokens=len(winner.ids)),
+            summed,
         ],
+        hints=[Hint(say("wins.hint", score=shown[best], second=shown[second])), Hint(summed)],
         uncertain=say("wins.near-one", margin=margin)
         if near == 1
         else say("wins.near-many", near=near, margin=margin)
@@ -624,8 +699,11 @@ def asked_about(lesson: str, *, layout: Sentence | Texts | Grid, **fields: Any) 
     """Return a question of a lesson with the component's own texts for its layout."""
     cells = isinstance(layout, Grid) and layout.filled
     hint = {"words": "word", "list": "text", "grid": "cells" if cells else "head"}[layout.layout]
-    blanks = {name: f"{{{name}}}" for name in ("option", "right", "cells")}  # the script fills them
-    keys = {name: name for name in WORDS} | ({"wrong": "wrong-cells"} if cells else {})
+    names = "option right cells one other".split()  # the script fills them
+    blanks = {name: f"{{{name}}}" for name in names}
+    keys = {
+        name: f"{name}-cells" if cells and name in ("wrong", "pair") else name for name in WORDS
+    }
     return Asked(
         paper=text(lesson, "paper"),
         hint=text("questions", f"hint.{hint}"),

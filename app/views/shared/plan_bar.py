@@ -9,6 +9,7 @@ from app.look.markdown import plain
 from app.state import plans
 from app.stops import TOUR
 from app.views import VIEWS
+from app.views.shared.answers import offer_answers
 
 STYLE = Path(__file__).parents[2] / "present.css"
 """A separate sheet: with `:root:has()` in look.css, each change would restyle the whole page."""
@@ -68,6 +69,8 @@ def _show_stop(now: plans.Running, page: str) -> None:
         on_click=plans.go,
         args=(now.at + 1,),
     )
+    if now.at == count - 1 and not plans.presenting():
+        offer_answers("plan_answers")
     if not here:
         st.button("Return to this stop", key="plan_return", on_click=plans.go, args=(now.at,))
 

@@ -21,6 +21,7 @@ from app.components.question import Asked, question
 from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import address, plans, session
+from app.views.shared import answers
 from app.views.shared.asked import Candidate, NotAskable
 from app.views.shared.axes import map_sides, source_of
 from app.views.shared.presented import show_answer, show_line, show_rest
@@ -32,7 +33,7 @@ _SHOWN = "answers shown"  # whether the learner has asked to see what answers a 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The question that is asked, if any, and whether it is settled: answered or skipped.
+    """The question that is asked, if any, and whether it is settled: its answer is shown.
 
     Without a question, `settled` is true, unless the question's numbers are still being computed.
     """
@@ -52,17 +53,22 @@ def in_lesson() -> bool:
     return address.requested("lesson") == "1"
 
 
-def ask(place: str, candidates: Iterable[Candidate]) -> Outcome:
+def ask(place: str, candidates: Iterable[Candidate], stop: str = "") -> Outcome:
     """Ask the first of these questions that can be asked, and return its outcome.
 
     A candidate raises NotAskable if the sentence settles no answer; then the next one is asked, and
-    one line says so. `place` names the box on its page.
+    one line says so. `place` names the box on its page, `stop` the place's stop in the file of
+    answers, by default the question's name.
     """
-    return _ask_in(st.container(key=f"question_{place}"), place, candidates, expected=True)
+    return _ask_in(st.container(key=f"question_{place}"), place, candidates, stop, expected=True)
 
 
 def _ask_in(
-    box: DeltaGenerator, place: str, candidates: Iterable[Candidate], expected: bool = False
+    box: DeltaGenerator,
+    place: str,
+    candidates: Iterable[Candidate],
+    stop: str,
+    expected: bool = False,
 ) -> Outcome:
     """Ask in a box; `expected`: the learner has read what the first candidate asks about."""
     wanted = not in_lesson() and bool(session.saved_result(_SHOWN))
@@ -81,7 +87,9 @@ def _ask_in(
         answer = question(asked, session.saved_result(saved), key=f"asked_{place}")
         if answer is not None:
             session.save_result(saved, answer)
-        return Outcome(asked, answer is not None, wanted or answer is not None)
+            answers.keep(place.partition("_")[0], stop or asked.question.name, asked, answer)
+        settled = answer is not None and answer.settled
+        return Outcome(asked, settled, wanted or settled)
 
 
 def first_askable(candidates: Iterable[Candidate]) -> tuple[Asked | None, str]:
@@ -131,7 +139,7 @@ def open_with(
     said, beside = _columns(candidates, {*_MAPPED, *pictures})
     with said:
         box = st.container(key=f"question_{place}")
-    found = _ask_in(box, place, candidates, expected)
+    found = _ask_in(box, place, candidates, record.source_text, expected)
     if found.settled or in_lesson():
         with beside:
             _show_picture(place, found, pictures)
@@ -235,7 +243,7 @@ def _present(
             show_line(record, text("questions", "present.more") if has_map else "")
             said, beside = _columns(candidates, set(_MAPPED), (2, 1))
             with said:
-                found = ask(place, candidates)
+                found = ask(place, candidates, record.source_text)
             with beside:
                 _show_picture(place, found, {})
             if has_map:

@@ -9,6 +9,7 @@ from app.plan import LONGEST_LINK, MOST_STOPS, Plan, offered, parse
 from app.state import address, log, models, plans, session
 from app.stops import Stop
 from app.views.teacher import draft
+from app.views.teacher.answers import show_class_answers
 from app.views.teacher.files import show_files
 from app.views.teacher.ready import show_ready
 from app.views.teacher.training_lesson import show_training_lesson
@@ -167,3 +168,4 @@ with st.expander("Your own lesson", expanded=bool(made.stops)):
     else:
         st.caption("Add a stop to get a link.")
 show_training_lesson()
+show_class_answers()

@@ -19,6 +19,7 @@ from app.state import address, models, plans, results, session
 from app.stops import PAGES, TOURS, Stop
 from app.views import VIEWS
 from app.views.shared import asked
+from app.views.shared.answers import offer_answers
 from app.views.shared.axes import map_sides, source_of
 from app.views.shared.explorer import show_explorer
 from app.views.shared.glance import show_glance
@@ -311,7 +312,8 @@ if screen in ("question", "trial"):
             st.text(texts)
         if screen == "question":
             st.write(stop.before or stop.look_for)
-            turn_if_right(ask(f"tour_{number}", questions(chosen, record, number, result)))
+            asks = questions(chosen, record, number, result)
+            turn_if_right(ask(f"tour_{number}", asks, stop.id))
         elif stop.trial:
             st.write(stop.look_for)
             show_trial(stop, chosen.card, record, result)
@@ -327,7 +329,8 @@ with said, st.container(key="tour_text", gap="small"):
     if teaches and result:
         show_taught(record, result, not in_plan and not presenting)
     elif not presenting:
-        found = ask(f"tour_{number}", questions(chosen, record, number, result))
+        asks = questions(chosen, record, number, result)
+        found = ask(f"tour_{number}", asks, stop.id)
         question, shown = found.asked, found.settled
     if "trial" not in shows and not teaches:
         look_for.write(stop.look_for if shown or not stop.before else stop.before)
@@ -362,6 +365,7 @@ if number == len(stops) - 1 and not in_plan:
     with st.container(border=True, gap="small", key="tour_end"):
         st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
         show_lessons(view | {"lesson": "1"})
+        offer_answers("tour_answers")
         for other in sorted(TOURS.keys() - {chosen.languages}):
             if (other, chosen.link["model"]) in models.cards():
                 st.button(
