@@ -13,7 +13,7 @@ from scipy.stats import ttest_1samp
 from core import analyse
 from core.atlas.claims.attention import attention
 from core.atlas.claims.board import LIMIT, Board
-from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Claim, Estimate, decide, in_brief
+from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, Claim, Estimate, decide, in_brief
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.load import GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.quoted import Quote
@@ -44,23 +44,40 @@ TOUCHING = Estimate(0.6, 0.5, 0.7)
         ((BELOW, BELOW), {}, FAILS, "In both networks the interval lies below 50 %."),
         ((BELOW,), {"above": False}, HOLDS, "In the network the interval lies below 50 %."),
         ((ABOVE,) * 3, {"above": False}, FAILS, "In all 3 networks the interval lies above 50 %."),
-        ((ABOVE, BELOW), {}, OPEN,
-         "The interval lies above 50 % in n0; it lies below 50 % in n1. The networks disagree."),
+        ((ABOVE, BELOW), {}, DIFFERS,
+         "The claim depends on the network: it holds in 1 of 2, not in 1. The interval lies above "
+         "50 % in n0; it lies below 50 % in n1."),
+        ((ABOVE, BELOW, BELOW, AROUND), {"above": False}, DIFFERS,
+         "The claim depends on the network: it holds in 2 of 4, not in 1, undecided in 1. The "
+         "interval lies above 50 % in n0; it lies below 50 % in n1, n2; it includes 50 % in n3."),
+        ((ABOVE, BELOW), {"limits": "Why.", "decided_by": "a net"}, OPEN,
+         "The interval lies above 50 % in n0; it lies below 50 % in n1. Why. A net would decide "
+         "it."),
         ((ABOVE, AROUND), {}, OPEN,
-         "The interval lies above 50 % in n0; it includes 50 % in n1."),
-        ((TOUCHING,), {}, OPEN, "The interval includes 50 % in n0."),
+         "The interval lies above 50 % in n0; it includes 50 % in n1. About 9 times as many "
+         "sentences would decide it."),
+        ((AROUND, TOUCHING), {"decided_by": "a net"}, OPEN,
+         "The interval includes 50 % in n0, n1. A net would decide it."),
+        ((Estimate(0.5, 0.4, 0.6),), {}, OPEN,
+         "The interval includes 50 % in n0. More than 100 times as many sentences would decide "
+         "it."),
         ((), {}, OPEN, "It was not measured."),
         ((ABOVE, ABOVE), {"of_pairs": True}, HOLDS,
          "In both directions the interval lies above 50 %."),
-        ((ABOVE, BELOW), {"of_pairs": True}, OPEN,
-         "The interval lies above 50 % in n0; it lies below 50 % in n1. The directions disagree."),
-        ((BELOW,), {"limits": "Why."}, OPEN, "In the network the interval lies below 50 %. Why."),
+        ((ABOVE, BELOW), {"of_pairs": True}, DIFFERS,
+         "The claim depends on the direction: it holds in 1 of 2, not in 1. The interval lies "
+         "above 50 % in n0; it lies below 50 % in n1."),
+        ((BELOW,), {"limits": "Why.", "decided_by": "a net"}, OPEN,
+         "In the network the interval lies below 50 %. Why. A net would decide it."),
         ((ABOVE,), {"limits": "Why."}, HOLDS, "In the network the interval lies above 50 %."),
-        *(((one,), {"other_test": "Why."}, OPEN,
-           f"In the network the interval lies {where} 50 %. Why.")
+        *(((one,), {"other_test": "Why.", "decided_by": "a net"}, OPEN,
+           f"In the network the interval lies {where} 50 %. Why. A net would decide it.")
           for one, where in ((ABOVE, "above"), (BELOW, "below"))),
-        ((AROUND,), {"other_test": "Why."}, OPEN, "The interval includes 50 % in n0. Why."),
-        ((ABOVE,), {"untestable": "It needs training."}, OPEN, "It needs training."),
+        ((ABOVE, BELOW), {"other_test": "Why.", "decided_by": "a net"}, OPEN,
+         "The interval lies above 50 % in n0; it lies below 50 % in n1. Why. A net would decide "
+         "it."),
+        ((ABOVE,), {"untestable": "It needs training.", "decided_by": "a net"}, OPEN,
+         "It needs training. A net would decide it."),
     ],
 )  # fmt: skip
 def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, changes, verdict, reason):
@@ -75,15 +92,19 @@ def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, changes, verdi
     [
         ((ABOVE, ABOVE), {}, "all 2 above 50 %"),
         ((BELOW,), {"above": False}, "below 50 %"),
-        ((ABOVE, BELOW, BELOW), {}, "1 above 50 %, 2 below"),
-        ((ABOVE, AROUND), {"limits": "Why."}, "1 above 50 %, 1 around"),
-        ((BELOW,), {"limits": "Why."}, "below 50 %, but the paper tests otherwise"),
+        ((ABOVE, BELOW, BELOW), {}, "holds in 1 of 3, not in 2"),
+        ((ABOVE, AROUND), {"limits": "Why."},
+         "1 above 50 %, 1 around; needs about 9 times as many sentences"),
+        ((BELOW,), {"limits": "Why.", "decided_by": "a net"},
+         "below 50 %, but the paper tests otherwise; needs a net"),
         ((BELOW,), {"limits": "Why.", "above": False}, "below 50 %"),
-        ((ABOVE,), {"other_test": "Why."}, "above 50 %, but the paper tests otherwise"),
+        ((ABOVE,), {"other_test": "Why.", "decided_by": "a net"},
+         "above 50 %, but the paper tests otherwise; needs a net"),
         ((), {}, "not measured"),
-        ((ABOVE,), {"untestable": "It needs training."}, "nothing here tests it"),
+        ((ABOVE,), {"untestable": "It needs training.", "decided_by": "a net"},
+         "nothing here tests it; needs a net"),
     ],
-)
+)  # fmt: skip
 def test_a_reason_in_brief_names_the_sides_and_the_doubt(estimates, changes, brief):
     found = {f"n{i}": estimate for i, estimate in enumerate(estimates)}
     assert in_brief(dataclasses.replace(CLAIM, **changes), found) == brief
@@ -101,6 +122,13 @@ def test_a_verdict_names_how_many_networks_were_tested():
             decide(claim, estimates, "", networks)[1] == f"{reason} the interval lies above 50 %."
         )
         assert in_brief(claim, estimates, networks) == brief
+
+
+def test_what_cannot_be_decided_says_what_would_decide_it():
+    """More sentences decide neither what the paper tests otherwise nor what nothing here tests."""
+    for claim in LITERATURE:
+        if claim.untestable or claim.other_test or claim.limits:
+            assert claim.decided_by and claim.decided_by[0].islower(), claim.id
 
 
 @pytest.mark.parametrize(

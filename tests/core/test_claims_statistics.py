@@ -310,7 +310,6 @@ CASES = [
 # A worse result refutes none of these: the authors train further, or the network has other tags.
 NOT_REFUTED = {
     *("encoder-heads-removable", "half-of-all-heads", "removal-order", "eos-and-punctuation"),
-    "role-by-a-jump",
 }
 
 

@@ -12,6 +12,7 @@ from app.views import VIEWS
 from app.views.shared.figure import show
 from core.atlas.claims.board import Row
 from core.atlas.claims.claim import (
+    DIFFERS,
     FAILS,
     HOLDS,
     OPEN,
@@ -22,14 +23,13 @@ from core.atlas.claims.claim import (
     amount,
 )
 
-VERDICT_COLOURS: dict[Verdict, Literal["green", "red", "gray"]] = {
-    HOLDS: "green",
-    FAILS: "red",
+VERDICT_COLOURS: dict[Verdict, Literal["blue", "orange", "violet", "gray"]] = {
+    HOLDS: "blue",
+    FAILS: "orange",
+    DIFFERS: "violet",
     OPEN: "gray",
 }
-
-
-IN_TABLE = {HOLDS: "holds", FAILS: "does not hold", OPEN: "undecided"}
+IN_TABLE = {HOLDS: "holds", FAILS: "does not hold", DIFFERS: "differs", OPEN: "undecided"}
 
 
 def authors(claim: Claim) -> str:

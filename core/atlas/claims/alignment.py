@@ -10,11 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from core.atlas.aligners import HeadLinks, alignment_error
-from core.atlas.claims.literature import DRAWN
+from core.atlas.claims.importance import partners, rank_correlation
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
-from core.atlas.corpus import drawn
-from core.atlas.losses import SetLosses, changes, sentences_of
+from core.atlas.losses import HeadLosses, changes, sentences_of
 from core.atlas.sums import Sums
 from core.experiments.aligning import QUANTITIES, READINGS
 from core.experiments.head_effects import heads_of
@@ -22,20 +21,52 @@ from core.frozen import Doubles
 
 _OUTPUT, _INPUT = map(READINGS.index, ("output", "input"))
 _WEIGHTS, _NORMS = map(QUANTITIES.index, ("weights", "norms"))
-_SEED = 6
 
 
 def alignment(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about word alignment; empty without gold alignments."""
     if network.gold is None:
         return {}
-    aligned = [line for line in network.gold.lines if line.gold is not None]
-    sums = network.measured(HeadLinks(), aligned)
-    heads = tuple((head,) for head in heads_of(network.checkpoint.model, ["cross"]))
-    losses = network.measured(SetLosses("cross", heads), drawn(network.text.lines, DRAWN, _SEED))
+    sums, sentences = _links(network)
+    losses = network.measured(HeadLosses())
     best = int(head_errors(sums)[0].argmin())
-    removed = without_aligner(changes(losses, "cross"), best, sentences_of(losses, "cross"))
-    return {**statistics(sums, len(aligned)), **removed}
+    change_Rn = changes(losses, "zero")[:, _cross(network)]
+    removed = without_aligner(change_Rn, best, sentences_of(losses, "zero"))
+    return {**statistics(sums, sentences), **removed}
+
+
+def _links(network: Network) -> tuple[Sums, int]:
+    """Measure the links of each head; return the sums and the number of sentences."""
+    lines = network.gold.lines if network.gold is not None else ()
+    aligned = [line for line in lines if line.gold is not None]
+    return network.measured(HeadLinks(), aligned), len(aligned)
+
+
+def _cross(network: Network) -> list[int]:
+    """Return the indices of the cross-attention heads among all heads."""
+    return [i for i, head in enumerate(heads_of(network.checkpoint.model)) if head[0] == "cross"]
+
+
+def alike(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistic of the claim that aligning heads are the same, for a pair of networks.
+
+    Empty without gold alignments and for a network without an `other`.
+    """
+    other = network.other
+    if network.gold is None or other is None or other.gold is None:
+        return {}
+    (sums, sentences), (others, _) = map(_links, (network, other))
+    cross = _cross(network)
+    partner_n = partners(network)[cross] - cross[0]
+    return same_heads(head_errors(sums), head_errors(others), partner_n, sentences)
+
+
+def same_heads(
+    own_Rn: Doubles, other_Rn: Doubles, partner_n: np.ndarray, sentences: int
+) -> Mapping[str, Statistic]:
+    """Return the rank correlation of the alignment errors of matched heads."""
+    rho_R = rank_correlation(own_Rn, other_Rn[:, partner_n])
+    return {"aligning-heads-same": Statistic(rho_R, sentences)}
 
 
 def head_errors(sums: Sums) -> Doubles:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from core.atlas.claims.alignment import alignment
+from core.atlas.claims.alignment import alignment, alike
 from core.atlas.claims.attention import attention
 from core.atlas.claims.board import Board, Origin
-from core.atlas.claims.claim import Claim, Estimate
+from core.atlas.claims.claim import Claim
 from core.atlas.claims.errors import errors
+from core.atlas.claims.gender import gender
+from core.atlas.claims.hallucinations import hallucinations
 from core.atlas.claims.importance import importance
 from core.atlas.claims.lens import lens
 from core.atlas.claims.literature import ALIGNMENT, LITERATURE, STATES
@@ -17,7 +19,13 @@ from core.atlas.claims.network import Network
 from core.atlas.claims.pruning import pruning
 from core.atlas.claims.sinks import sinks
 from core.atlas.claims.sources import faithfulness, shares
-from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
+from core.atlas.claims.statistic import (
+    VARIANT,
+    SmallestDifference,
+    Statistic,
+    mean_of,
+    mean_of_estimates,
+)
 from core.atlas.claims.training import training
 
 Measured = Mapping[str, Statistic | SmallestDifference]
@@ -32,6 +40,7 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
             *("other-heads-idle", "penultimate-layer-aligns"),
         ),
     ),
+    (alike, 1, ("aligning-heads-same",)),
     (shares, 3, ("source-share-falls", "source-share-at-eos")),
     (faithfulness, 6, ("value-zeroing-faithful", "attention-faithful")),
     (
@@ -50,6 +59,8 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
             "attention-adds-to-probability",
         ),
     ),
+    (hallucinations, 3, ("few-heads-hallucinate",)),
+    (gender, 2, ("gender-by-few-words",)),
     (sinks, 1, ("sinks-exist", "sinks-are-empty")),
     (training, 1, ("role-by-a-jump",)),
     (importance, 30, ("few-heads-matter", "removal-helps", "same-heads-matter")),
@@ -64,9 +75,12 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
 )
 """Measures, parts of the work in each, about proportional to its time, and its claims."""
 _LACKS = {
+    "few-heads-hallucinate": "The networks make up no text.",
+    "gender-by-few-words": "No network here translates into German.",
     "sinks-are-empty": "No decoder head has a sink.",
     "role-by-a-jump": "The networks have no snapshots of their training.",
 }
+_OF_PAIRS = {claim.id for claim in LITERATURE if claim.of_pairs}
 PARTS = sum(parts for _, parts, _ in _MEASURES)
 
 
@@ -78,10 +92,10 @@ def measure_board(
     on_progress: Callable[[int], object] = lambda parts: None,
     known: Board | None = None,
 ) -> Board:
-    """Measure every claim on every network, without those that have estimates in `known`.
+    """Measure every claim on every network, except where `known` has estimates.
 
-    The rows of `known` are taken over with the networks on which they were measured. Raises
-    ValueError if it comes from other weights or texts.
+    The mean of a row with known estimates is that of all, see `mean_of_estimates`. Raises
+    ValueError if `known` comes from other weights or texts.
 
     `on_progress` is called with the number of newly finished parts of the work. Each network has
     PARTS parts.
@@ -101,25 +115,36 @@ def measure_board(
     )
     if known is not None:
         origin = _with(origin, known.origin)
-    kept = {} if known is None else known.estimates
+    estimates = {} if known is None else {id: dict(of) for id, of in known.estimates.items()}
+    means = {} if known is None else dict(known.means)
+    variants = {} if known is None else {id: dict(of) for id, of in known.variants.items()}
     found: dict[str, dict[str, Statistic | SmallestDifference]] = {}
-    pairs = {claim.id for claim in LITERATURE if claim.of_pairs}
     for network in networks:
         for measure, part, ids in _MEASURES:
-            statistics = {} if kept.keys() >= {*ids} else measure(network)
-            for id in statistics.keys() - kept.keys():
-                name = network.checkpoint.card.direction if id in pairs else network.name
-                found.setdefault(id, {})[name] = statistics[id]
+            wanted = [id for id in ids if _has(network, id)]
+            if all(_name(network, id) in estimates.get(id, {}) for id in wanted):
+                on_progress(part)
+                continue
+            for id, statistic in measure(network).items():
+                name = _name(network, id)
+                if name not in estimates.get(id, {}):
+                    found.setdefault(id, {})[name] = statistic
             on_progress(part)
-    estimates: dict[str, Mapping[str, Estimate]] = dict(kept)
-    means: dict[str, Estimate] = {} if known is None else dict(known.means)
     for id, of_network in found.items():
-        has = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
-        if has:
-            estimates[id] = has
-        complete = len(has) == sum(id not in pairs or n.other is not None for n in networks)
-        if complete and (mean := mean_of(list(of_network.values()))):
-            means[id] = mean
+        old = estimates.get(id, {})
+        new = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
+        has = {**old, **new}
+        tested = {_name(network, id) for network in networks if _has(network, id)}
+        mean = None
+        if has and tested <= has.keys():
+            mean = mean_of_estimates(has.values()) if old else mean_of(list(of_network.values()))
+        claim, _, variant = id.partition(VARIANT)
+        if variant:
+            variants.setdefault(claim, {}).update({variant: mean} if mean else {})
+            continue
+        estimates |= {id: has} if has else {}
+        means.pop(id, None)
+        means |= {id: mean} if mean else {}
     return Board(
         origin,
         estimates,
@@ -129,7 +154,18 @@ def measure_board(
             for claim in LITERATURE
             if claim.id not in estimates and not claim.untestable
         },
+        variants,
     )
+
+
+def _has(network: Network, id: str) -> bool:
+    """Return whether a claim is measured on a network, not only on one that it is paired with."""
+    return network.other is not None or id not in _OF_PAIRS
+
+
+def _name(network: Network, id: str) -> str:
+    """Return the name that a claim's estimate on a network has: its own or its direction's."""
+    return network.checkpoint.card.direction if id in _OF_PAIRS else network.name
 
 
 def _with(origin: Origin, known: Origin) -> Origin:
