@@ -14,7 +14,7 @@ python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE]
 DIR/head_means.safetensors, which mean ablation needs. `certainty` writes DIR/certainty.json: how
 certain the network is of sentences of its own kind. `patch` measures which states and heads carry
 the word that minimal pairs differ in. `claims` tests published claims about heads on
-four networks.
+six networks.
 """
 
 import math
@@ -377,6 +377,8 @@ def _claims_command(arguments: Namespace) -> str:
         parts += ["--gold-english-first"] * arguments.gold_english_first
     if arguments.first is not None:
         parts.append(f"--first {arguments.first}")
+    if arguments.known is not None:
+        parts.append("--known FILE")
     return " ".join(parts)
 
 

@@ -11,9 +11,11 @@ import numpy as np
 
 from core.atlas.aligners import HeadLinks, alignment_error
 from core.atlas.claims.importance import partners, rank_correlation
+from core.atlas.claims.literature import ABLATED
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
-from core.atlas.losses import HeadLosses, changes, sentences_of
+from core.atlas.corpus import drawn
+from core.atlas.losses import SetLosses, changes, sentences_of
 from core.atlas.sums import Sums
 from core.experiments.aligning import QUANTITIES, READINGS
 from core.experiments.head_effects import heads_of
@@ -21,6 +23,7 @@ from core.frozen import Doubles
 
 _OUTPUT, _INPUT = map(READINGS.index, ("output", "input"))
 _WEIGHTS, _NORMS = map(QUANTITIES.index, ("weights", "norms"))
+_SEED = 6
 
 
 def alignment(network: Network) -> Mapping[str, Statistic]:
@@ -28,10 +31,10 @@ def alignment(network: Network) -> Mapping[str, Statistic]:
     if network.gold is None:
         return {}
     sums, sentences = _links(network)
-    losses = network.measured(HeadLosses())
+    heads = tuple((head,) for head in heads_of(network.checkpoint.model, ["cross"]))
+    losses = network.measured(SetLosses("cross", heads), drawn(network.text.lines, ABLATED, _SEED))
     best = int(head_errors(sums)[0].argmin())
-    change_Rn = changes(losses, "zero")[:, _cross(network)]
-    removed = without_aligner(change_Rn, best, sentences_of(losses, "zero"))
+    removed = without_aligner(changes(losses, "cross"), best, sentences_of(losses, "cross"))
     return {**statistics(sums, sentences), **removed}
 
 
@@ -40,11 +43,6 @@ def _links(network: Network) -> tuple[Sums, int]:
     lines = network.gold.lines if network.gold is not None else ()
     aligned = [line for line in lines if line.gold is not None]
     return network.measured(HeadLinks(), aligned), len(aligned)
-
-
-def _cross(network: Network) -> list[int]:
-    """Return the indices of the cross-attention heads among all heads."""
-    return [i for i, head in enumerate(heads_of(network.checkpoint.model)) if head[0] == "cross"]
 
 
 def alike(network: Network) -> Mapping[str, Statistic]:
@@ -56,7 +54,8 @@ def alike(network: Network) -> Mapping[str, Statistic]:
     if network.gold is None or other is None or other.gold is None:
         return {}
     (sums, sentences), (others, _) = map(_links, (network, other))
-    cross = _cross(network)
+    heads = heads_of(network.checkpoint.model)
+    cross = [i for i, head in enumerate(heads) if head[0] == "cross"]
     partner_n = partners(network)[cross] - cross[0]
     return same_heads(head_errors(sums), head_errors(others), partner_n, sentences)
 

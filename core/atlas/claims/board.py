@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from core.atlas.claims.claim import Claim, Estimate, Verdict, decide
 from core.atlas.claims.literature import LITERATURE
@@ -50,7 +50,7 @@ class _Row(TypedDict):
     threshold: float
     networks: Mapping[_Text, Estimate]
     mean: Estimate | None
-    variants: NotRequired[Mapping[_Text, Estimate]]
+    variants: Mapping[_Text, Estimate]
     missing: _Text
     ours: _Text
 
@@ -186,7 +186,7 @@ class Board:
             {row["id"]: row["networks"] for row in rows if row["networks"]},
             {row["id"]: row["mean"] for row in rows if row["mean"] is not None},
             {row["id"]: row["missing"] for row in rows if row["missing"]},
-            {row["id"]: found for row in rows if (found := row.get("variants"))},
+            {row["id"]: found for row in rows if (found := row["variants"])},
         )
 
 

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from core.atlas.claims.literature import ALPHA
+from core.atlas.claims.literature import ALPHA, JUDGED
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
-from core.atlas.corpus import Sentence
+from core.atlas.corpus import Sentence, drawn
 from core.atlas.lens import translated
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
@@ -25,6 +25,7 @@ from core.experiments.experiment import model_inputs
 from core.frozen import Bools, Doubles
 from core.record.capture import capture
 
+_SEED = 4
 _WORD = re.compile(r"\w+")
 
 
@@ -73,7 +74,7 @@ def _tokens(checkpoint: Checkpoint, sentence: Sentence, target: list[int]) -> Do
 
 def errors(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about wrong words on one network."""
-    return statistics(network.measured(Errors()))
+    return statistics(network.measured(Errors(), drawn(network.text.lines, JUDGED, _SEED)))
 
 
 def statistics(sums: Sums) -> Mapping[str, Statistic]:

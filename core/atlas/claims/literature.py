@@ -13,6 +13,10 @@ COLLAPSED = quoted.CROSS_COLLAPSES["removed"] / 100
 """The share of a kind's heads that is removed to compare cross-attention and encoder."""
 DRAWN = 100
 """How many sentences are drawn for statistics that take long."""
+JUDGED = 600
+"""How many sentences are drawn for statistics of wrong words."""
+ABLATED = 400
+"""How many sentences are drawn for the loss without single heads."""
 UNREADABLE = 200
 """How many sentences are drawn in the language that a network writes, and given to it."""
 CRAZY = quoted.CRAZY_HEADS["heads"] / quoted.CRAZY_HEADS["of"]
@@ -418,7 +422,7 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.HEADS_CAUSAL,
         quantity="loss gained without best aligner minus without another",
         ours="Loss per token gained without the cross-attention head that aligns best, minus the "
-        "mean gain without one other cross-attention head. Zero ablation.",
+        f"mean gain without one other cross-attention head. Zero ablation, {ABLATED} sentences.",
         unit="nats",
         see="/heads?head=cross.0.0",
     ),
@@ -430,7 +434,7 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="loss gained without another, of that without best aligner",
         ours="Mean loss gained without one of the other cross-attention heads, as a share of that "
         "gained without the head that aligns best. We call less than a tenth hardly any. Zero "
-        "ablation.",
+        f"ablation, {ABLATED} sentences.",
         threshold=0.1,
         above=False,
         see="/heads?head=cross.0.0",
@@ -520,7 +524,7 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="AUROC of less attention to the token before",
         ours=f"{_RIGHT}Shown: how often a wrong token has less weight on the token before than a "
         "right one (AUROC), where the decoder reads it. The head is the best on the sentences with "
-        f"an even number; those with an odd one test it.",
+        f"an even number; those with an odd one test it. {JUDGED} sentences.",
         unit="ratio",
         threshold=0.5,
         null="a head that ignores errors",
@@ -533,7 +537,7 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.PROBABILITY,
         quantity="rank correlation of surprisal with wrong tokens",
         ours=f"{_RIGHT}Rank correlation (Spearman) over sentences between mean surprisal and the "
-        f"share of wrong tokens.",
+        f"share of wrong tokens. {JUDGED} sentences.",
         unit="correlation",
         see="/together",
     ),
@@ -546,7 +550,7 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="rank correlation with wrong tokens: RAUQ minus surprisal",
         ours=f"{_RIGHT}Rank correlation (Spearman) over sentences between the share of wrong "
         f"tokens and RAUQ's uncertainty (α = {ALPHA}, all layers), minus that of mean surprisal. "
-        f"The authors judge translations by a trained metric.",
+        f"The authors judge translations by a trained metric. {JUDGED} sentences.",
         unit="correlation",
         see="/heads?head=decoder.0.0",
     ),

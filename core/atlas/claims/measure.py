@@ -18,7 +18,7 @@ from core.atlas.claims.literature import ALIGNMENT, LITERATURE, STATES
 from core.atlas.claims.network import Network
 from core.atlas.claims.pruning import pruning
 from core.atlas.claims.sinks import sinks
-from core.atlas.claims.sources import faithfulness, shares
+from core.atlas.claims.sources import ROLLOUT, faithfulness, rolled_out, shares
 from core.atlas.claims.statistic import (
     VARIANT,
     SmallestDifference,
@@ -29,6 +29,7 @@ from core.atlas.claims.statistic import (
 from core.atlas.claims.training import training
 
 Measured = Mapping[str, Statistic | SmallestDifference]
+_OF_SHARES = ("source-share-falls", "source-share-at-eos")
 _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...] = (
     (attention, 2, ("positional-heads", "rare-word-head", "eos-and-punctuation")),
     (
@@ -41,7 +42,8 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
         ),
     ),
     (alike, 1, ("aligning-heads-same",)),
-    (shares, 3, ("source-share-falls", "source-share-at-eos")),
+    (shares, 3, _OF_SHARES),
+    (rolled_out, 1, tuple(f"{id}{VARIANT}{ROLLOUT}" for id in _OF_SHARES)),
     (faithfulness, 6, ("value-zeroing-faithful", "attention-faithful")),
     (
         lens,
@@ -80,6 +82,7 @@ _LACKS = {
     "sinks-are-empty": "No decoder head has a sink.",
     "role-by-a-jump": "The networks have no snapshots of their training.",
 }
+_GERMAN = {"gender-by-few-words"}
 _OF_PAIRS = {claim.id for claim in LITERATURE if claim.of_pairs}
 PARTS = sum(parts for _, parts, _ in _MEASURES)
 
@@ -118,17 +121,19 @@ def measure_board(
     estimates = {} if known is None else {id: dict(of) for id, of in known.estimates.items()}
     means = {} if known is None else dict(known.means)
     variants = {} if known is None else {id: dict(of) for id, of in known.variants.items()}
+
+    def known_on(network: Network, id: str) -> bool:
+        claim, _, variant = id.partition(VARIANT)
+        known = variants.get(claim, {}) if variant else estimates.get(id, {})
+        return (variant or _name(network, id)) in known
+
     found: dict[str, dict[str, Statistic | SmallestDifference]] = {}
     for network in networks:
         for measure, part, ids in _MEASURES:
-            wanted = [id for id in ids if _has(network, id)]
-            if all(_name(network, id) in estimates.get(id, {}) for id in wanted):
-                on_progress(part)
-                continue
-            for id, statistic in measure(network).items():
-                name = _name(network, id)
-                if name not in estimates.get(id, {}):
-                    found.setdefault(id, {})[name] = statistic
+            new = [id for id in ids if _has(network, id) and not known_on(network, id)]
+            statistics = measure(network) if new else {}
+            for id in statistics.keys() & new:
+                found.setdefault(id, {})[_name(network, id)] = statistics[id]
             on_progress(part)
     for id, of_network in found.items():
         old = estimates.get(id, {})
@@ -159,7 +164,9 @@ def measure_board(
 
 
 def _has(network: Network, id: str) -> bool:
-    """Return whether a claim is measured on a network, not only on one that it is paired with."""
+    """Return whether a claim is measured on a network: on the first of a pair, or on its output."""
+    if id in _GERMAN:
+        return network.checkpoint.card.target_language == "de"
     return network.other is not None or id not in _OF_PAIRS
 
 

@@ -88,15 +88,15 @@ def _norms(vectors: Tensor) -> Doubles:
     return vectors.double().norm(dim=-1).cpu().numpy()
 
 
-_SHARES = {"": source_shares, "norm rollout": rolled_out_shares}
-"""How the source's share is computed, by the name of the variant: the claims' own, and another."""
+ROLLOUT = "norm rollout"
 
 
 @dataclass(frozen=True)
 class SourceShares:
     """Measure how the source's share changes along a sentence, and at <eos>.
 
-    `method` is a key of _SHARES. Only sentences with at least 3 rows before <eos> count. Sums:
+    `method` is "", or ROLLOUT for `rolled_out_shares`. Only sentences with at least 3 rows before
+    <eos> count. Sums:
 
     - along [R]: of the rows before <eos>, the last third's mean share minus the first third's
     - at_eos [R]: the share where <eos> is produced, minus the preceding row's share
@@ -109,7 +109,8 @@ class SourceShares:
         chosen = [sentence for sentence in chunk if len(sentence.target) > 3]
         if not chosen:
             return Sums()
-        changes_B2 = np.array([changes(_SHARES[self.method](checkpoint, s)) for s in chosen])
+        shares_of = rolled_out_shares if self.method == ROLLOUT else source_shares
+        changes_B2 = np.array([changes(shares_of(checkpoint, s)) for s in chosen])
         weights_BR = bootstrap_weights(sentence.index for sentence in chosen)
         along_R, at_eos_R = (weights_BR.T @ changes_B2).T
         return Sums(
@@ -175,11 +176,14 @@ def _agreement(score_Tn: Doubles, values_Tn: Doubles) -> float:
 def shares(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of the claims about the source's share on one network."""
     lines = drawn(network.text.lines, DRAWN, _SEED)
-    found: dict[str, Statistic] = {}
-    for method in _SHARES:
-        of_method = share_statistics(network.measured(SourceShares(method), lines))
-        found |= {f"{id}{VARIANT}{method}".strip(VARIANT): s for id, s in of_method.items()}
-    return found
+    return share_statistics(network.measured(SourceShares(), lines))
+
+
+def rolled_out(network: Network) -> Mapping[str, Statistic]:
+    """Return the same statistics with shares by norm rollout, as variants."""
+    lines = drawn(network.text.lines, DRAWN, _SEED)
+    found = share_statistics(network.measured(SourceShares(ROLLOUT), lines))
+    return {f"{id}{VARIANT}{ROLLOUT}": statistic for id, statistic in found.items()}
 
 
 def faithfulness(network: Network) -> Mapping[str, Statistic]:
