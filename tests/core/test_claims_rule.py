@@ -17,7 +17,7 @@ from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, Claim, Estimate
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.load import GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.quoted import Quote
-from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
+from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of, mean_of_estimates
 from core.checkpoint.configuration import ListedFile
 from core.checkpoint.folder import Checkpoint
 from tests.app.boards import NETWORKS, board
@@ -159,6 +159,16 @@ def test_the_mean_over_networks_is_taken_within_each_replicate():
     assert mean_of([]) is None
 
 
+def test_a_mean_of_estimates_has_the_widest_interval():
+    """As if they varied together: the means of their bounds and of the chance values known."""
+    both = [Estimate(0.2, 0.1, 0.4, 0.3), Estimate(0.4, 0.3, 0.5)]
+    mean = mean_of_estimates(both)
+    assert (mean.value, mean.low, mean.high, mean.null) == pytest.approx((0.3, 0.2, 0.45, 0.3))
+    noise = np.concatenate(([0.0], np.linspace(-1, 1, 1000)))
+    same = [Statistic(noise, 9), Statistic(3 + noise, 9)]
+    assert mean_of_estimates([one.estimate for one in same]) == mean_of(same)
+
+
 def test_the_smallest_of_two_mean_differences_has_a_t_interval():
     differences = np.array([[0.1, 0.6], [0.4, 0.2], [0.3, 0.5]])
     estimate = SmallestDifference(differences).estimate
@@ -177,19 +187,25 @@ def test_the_smallest_of_two_mean_differences_has_a_t_interval():
 @pytest.fixture
 def file(tmp_path):
     file = tmp_path / "literature.json"
-    board(fifth_free={"scratch-de-en": BELOW}, norms_align_better={}).save(file)
+    written().save(file)
     return file
+
+
+def written() -> Board:
+    made = board(fifth_free={"scratch-de-en": BELOW}, norms_align_better={})
+    return replace(made, variants={"source-share-at-eos": {"norm rollout": ABOVE}})
 
 
 def test_a_board_is_read_as_it_was_written(file):
     read = Board.load(file)
-    assert read == board(fifth_free={"scratch-de-en": BELOW}, norms_align_better={})
+    assert read == written()
     values = json.loads(file.read_text(encoding="utf-8"))
     assert [row["id"] for row in values["rows"]] == [claim.id for claim in LITERATURE]
     for row, of in zip(values["rows"], read.rows, strict=True):
         assert (row["verdict"], row["reason"]) == (of.verdict, of.reason)
         estimates = {name: vars(estimate) for name, estimate in of.estimates.items()}
         assert row["networks"] == estimates
+        assert row["variants"] == {name: vars(one) for name, one in of.variants.items()}
     rows = {row["id"]: row for row in values["rows"]}
     assert list(rows["removal-order"]["networks"]) == list(NETWORKS)
     assert list(rows["same-heads-matter"]["networks"]) == ["de-en", "en-de"]
@@ -247,6 +263,7 @@ def test_rows_that_are_measured_otherwise_by_now_are_not_taken_over(file):
     assert list(valid.estimates) == rest == list(valid.means)
     assert all(valid.estimates[id] == before.estimates[id] for id in rest)
     assert first == LITERATURE[0].id and valid.origin == before.origin
+    assert valid.variants == before.variants
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"rows": NaN}', b" " * (LIMIT + 1)])
@@ -371,6 +388,9 @@ def test_the_command_writes_the_board_and_all_rows(folder, monkeypatch, capsys):
     parsed.run(parsed)
     command = "python -m core.analyse claims --data DIR --gold FILE --first 2"
     names = ["scratch-de-en", "scratch-en-de"]
+    again = analyse.parser().parse_args([*arguments, "--known", str(folder / "board.json")])
+    again.run(again)
+    assert asked.pop()[-2:] == (f"{command} --known FILE", measured)
     assert asked == [(names, "multi30k, val, first 2", "words.align", command, None)]
     assert Board.load(folder / "board.json") == measured
     rows = json.loads((folder / "all.json").read_text())["rows"]
