@@ -637,7 +637,8 @@ def test_what_is_known_on_a_network_is_not_measured_again(sharp):
         every = replace(known, estimates=again.estimates)
         with patch.object(network, "measured", None):
             same = measure_board([network], "text", "", "command", known=every)
-            assert same.estimates == again.estimates
+            none = measure_board([network], "text", "", "command", known=known, only=("lens",))
+            assert same.estimates == again.estimates and none.estimates == known.estimates
         row = next(row for row in again.rows if row.claim.id == "fifth-free")
         assert "tested (1 of 2)" in row.reason
         with pytest.raises(ValueError, match="other texts"):

@@ -375,7 +375,7 @@ def test_the_command_writes_the_board_and_all_rows(folder, monkeypatch, capsys):
     measured = board(fifth_free={"scratch-de-en": Estimate(0.1, 0.05, 0.15)})
     asked = []
 
-    def measure(networks, corpus, gold, command, on_progress, known):
+    def measure(networks, corpus, gold, command, on_progress, known, only):
         asked.append(([n.name for n in networks], corpus, gold, command, known))
         return measured
 
@@ -388,9 +388,11 @@ def test_the_command_writes_the_board_and_all_rows(folder, monkeypatch, capsys):
     parsed.run(parsed)
     command = "python -m core.analyse claims --data DIR --gold FILE --first 2"
     names = ["scratch-de-en", "scratch-en-de"]
-    again = analyse.parser().parse_args([*arguments, "--known", str(folder / "board.json")])
+    again = analyse.parser().parse_args(
+        [*arguments, "--known", str(folder / "board.json"), "--only", "lens", "sinks"]
+    )
     again.run(again)
-    assert asked.pop()[-2:] == (f"{command} --known FILE", measured)
+    assert asked.pop()[-2:] == (f"{command} --known FILE --only lens sinks", measured)
     assert asked == [(names, "multi30k, val, first 2", "words.align", command, None)]
     assert Board.load(folder / "board.json") == measured
     rows = json.loads((folder / "all.json").read_text())["rows"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType
 
 from core.atlas.claims.alignment import alignment, alike
 from core.atlas.claims.attention import attention
@@ -30,7 +31,7 @@ from core.atlas.claims.training import training
 
 Measured = Mapping[str, Statistic | SmallestDifference]
 _OF_SHARES = ("source-share-falls", "source-share-at-eos")
-_MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...] = (
+_MEASURES: tuple[tuple[FunctionType, int, tuple[str, ...]], ...] = (
     (attention, 2, ("positional-heads", "rare-word-head", "eos-and-punctuation")),
     (
         alignment,
@@ -84,6 +85,7 @@ _LACKS = {
 }
 _GERMAN = {"gender-by-few-words"}
 _OF_PAIRS = {claim.id for claim in LITERATURE if claim.of_pairs}
+NAMES = tuple(measure.__name__ for measure, _, _ in _MEASURES)
 PARTS = sum(parts for _, parts, _ in _MEASURES)
 
 
@@ -94,9 +96,11 @@ def measure_board(
     command: str,
     on_progress: Callable[[int], object] = lambda parts: None,
     known: Board | None = None,
+    only: Collection[str] = NAMES,
 ) -> Board:
     """Measure every claim on every network, except where `known` has estimates.
 
+    `only` names the measures that are used, by default all NAMES.
     The mean of a row with known estimates is that of all, see `mean_of_estimates`. Raises
     ValueError if `known` comes from other weights or texts.
 
@@ -131,7 +135,7 @@ def measure_board(
     for network in networks:
         for measure, part, ids in _MEASURES:
             new = [id for id in ids if _has(network, id) and not known_on(network, id)]
-            statistics = measure(network) if new else {}
+            statistics: Measured = measure(network) if new and measure.__name__ in only else {}
             for id in statistics.keys() & new:
                 found.setdefault(id, {})[_name(network, id)] = statistics[id]
             on_progress(part)
