@@ -99,7 +99,7 @@ _SIDES = {ABOVE: "on the claimed side", BELOW: "on the other side", THIRD: "unde
 
 def _hover(row: Row, networks: int, *more: str) -> str:
     """Return the lines of a hover: the claim, its verdict, and more."""
-    brief = f"{row.verdict}: {in_brief(row.claim, row.estimates, networks)}"
+    brief = f"{row.verdict}: {in_brief(row.claim, row.estimates, networks, row.mean)}"
     texts = row.claim.claim, brief, *more
     return "<br>".join(escape(line) for text in texts for line in textwrap.wrap(text, _WIDEST))
 

@@ -88,6 +88,33 @@ def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, changes, verdi
 
 
 @pytest.mark.parametrize(
+    ("estimates", "mean", "changes", "verdict", "end"),
+    [
+        ((ABOVE, AROUND), ABOVE, {}, HOLDS, "The mean of all 2 lies above; none contradicts it."),
+        ((ABOVE, AROUND), ABOVE, {"above": False}, FAILS, "none contradicts it."),
+        ((AROUND, AROUND), BELOW, {}, FAILS, "The mean of all 2 lies below; none contradicts it."),
+        ((AROUND,), BELOW, {"limits": "Why.", "decided_by": "a net"}, OPEN,
+         "Why. A net would decide it."),
+        ((AROUND,), ABOVE, {"limits": "Why."}, HOLDS, "none contradicts it."),
+        ((AROUND,), ABOVE, {"other_test": "Why.", "decided_by": "a net"}, OPEN,
+         "A net would decide it."),
+        ((ABOVE, AROUND), AROUND, {}, OPEN, "as many sentences would decide it."),
+        ((BELOW, AROUND), ABOVE, {}, OPEN, "as many sentences would decide it."),
+        ((ABOVE, AROUND), BELOW, {}, OPEN, "as many sentences would decide it."),
+        ((ABOVE, BELOW, AROUND), ABOVE, {}, DIFFERS, "it includes 50 % in n2."),
+        ((ABOVE, ABOVE), ABOVE, {}, HOLDS, "In both networks the interval lies above 50 %."),
+    ],
+)  # fmt: skip
+def test_a_mean_decides_what_no_network_contradicts(estimates, mean, changes, verdict, end):
+    found = {f"n{i}": estimate for i, estimate in enumerate(estimates)}
+    claim = dataclasses.replace(CLAIM, **changes)
+    decided, reason = decide(claim, found, mean=mean)
+    assert decided == verdict and reason.endswith(end)
+    said = in_brief(claim, found, mean=mean)
+    assert ("; mean " in said) == ("The mean of" in reason and verdict != OPEN)
+
+
+@pytest.mark.parametrize(
     ("estimates", "changes", "brief"),
     [
         ((ABOVE, ABOVE), {}, "all 2 above 50 %"),
@@ -220,7 +247,7 @@ def changed(values, *path, to):
     return values
 
 
-ESTIMATE = {"value": 0.5, "low": 0.4, "high": 0.6, "null": None}
+ESTIMATE = {"value": 0.3, "low": 0.2, "high": 0.4, "null": None}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +256,7 @@ ESTIMATE = {"value": 0.5, "low": 0.4, "high": 0.6, "null": None}
         (("rows", 0, "verdict"), FAILS, "another version"),
         (("rows", 0, "unit"), "BLEU", "another version"),
         (("rows", 0, "threshold"), 0.1, "another version"),
-        (("rows", 0, "networks", "scratch-de-en", "low"), -3.0, "another version"),
+        (("rows", 0, "networks", "scratch-de-en"), {**ESTIMATE, "low": 0.1}, "another version"),
         (("rows", 0, "networks", "scratch-de-en", "low"), 10**400, "low is 10+.*finite"),
         (("rows", 0, "networks", "scratch-de-en", "low"), 99.0, "not an estimate"),
         (("rows", 0, "networks", "mine"), ESTIMATE, "origin lacks"),

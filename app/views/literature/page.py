@@ -123,7 +123,7 @@ def show_table(rows: Sequence[Row], networks: int) -> None:
             "verdict": [
                 # Not badges, which do not wrap on a narrow screen.
                 f":{VERDICT_COLOURS[row.verdict]}[**{IN_TABLE[row.verdict]}**]: "
-                f"{in_brief(row.claim, row.estimates, networks)}"
+                f"{in_brief(row.claim, row.estimates, networks, row.mean)}"
                 for row in rows
             ],
         },
@@ -146,7 +146,9 @@ def show_rules(board: Board) -> None:
     st.markdown(networks_note(board))
     st.caption(
         "A claim holds if in every network the whole interval lies on the claimed side of the "
-        "threshold. It does not hold if in every network it lies on the other side. It differs "
+        "threshold. It does not hold if in every network it lies on the other side. Where some "
+        "intervals include the threshold and none lies on the opposite side, the mean over all "
+        "networks decides, if its interval does. A claim differs "
         "between networks if it lies on the claimed side in at least one and on the other side in "
         "at least one, whatever the rest. Otherwise it is undecided, and so is a claim that the "
         "paper tests in another way: its card says how, and what would decide it. "

@@ -99,9 +99,9 @@ class Board:
         for claim in LITERATURE:
             estimates = self.estimates.get(claim.id, {})
             missing, networks = self.missing.get(claim.id, ""), len(self.origin.weights)
-            decided = decide(claim, estimates, missing, networks)
-            both = self.means.get(claim.id), self.variants.get(claim.id, {})
-            rows.append(Row(claim, estimates, *both, *decided))
+            mean, variants = self.means.get(claim.id), self.variants.get(claim.id, {})
+            decided = decide(claim, estimates, missing, networks, mean)
+            rows.append(Row(claim, estimates, mean, variants, *decided))
         return tuple(rows)
 
     def to_values(self) -> dict[str, Any]:

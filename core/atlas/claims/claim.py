@@ -92,12 +92,18 @@ class Estimate:
 
 
 def decide(
-    claim: Claim, estimates: Mapping[str, Estimate], missing: str = "", networks: int = 0
+    claim: Claim,
+    estimates: Mapping[str, Estimate],
+    missing: str = "",
+    networks: int = 0,
+    mean: Estimate | None = None,
 ) -> tuple[Verdict, str]:
     """Return the verdict on a claim and the reason for it, from its estimates by network.
 
     The claim holds if in every network the whole interval lies on the claimed side of the
-    threshold, and does not hold if in every network it lies on the other side. It differs between
+    threshold, and does not hold if in every network it lies on the other side. If some intervals
+    include the threshold, that of the `mean` over all networks decides, unless a network's lies on
+    the opposite side. It differs between
     networks if it lies on the claimed side in at least one and on the other side in at least one,
     whatever the rest: these intervals do not overlap. In all other cases, and for every claim that
     has an `other_test` or is `untestable`, it cannot be decided here. If a claim has `limits`, the
@@ -118,6 +124,7 @@ def decide(
         where = everywhere(len(estimates), "network", networks)
     claimed, other = (above, below) if claim.above else (below, above)
     one_sided = len(estimates) in (len(above), len(below))
+    pooled = _pooled(claim, estimates, mean)
     if one_sided:
         reason = f"{where} the interval lies {'above' if above else 'below'} {threshold}."
     else:
@@ -127,14 +134,27 @@ def decide(
             if names
         ]
         reason = f"The interval {'; it '.join(parts)}."
-    doubt = claim.other_test or (claim.limits if other else "")
-    if not doubt and one_sided:
-        return (HOLDS if claimed else FAILS), reason
+        if pooled:
+            reason += f" The mean of all {len(estimates)} lies {pooled}; none contradicts it."
+    against = other or (pooled and pooled != ("above" if claim.above else "below"))
+    doubt = claim.other_test or (claim.limits if against else "")
+    if not doubt and (one_sided or pooled):
+        return (FAILS if against else HOLDS), reason
     if not doubt and claimed and other:
         noun = "direction" if claim.of_pairs else "network"
         return DIFFERS, f"The claim depends on the {noun}: it {_split(claim, estimates)}. {reason}"
     would = would_decide(claim, estimates)
     return OPEN, " ".join(filter(None, (reason, doubt, _sentence(would))))
+
+
+def _pooled(claim: Claim, estimates: Mapping[str, Estimate], mean: Estimate | None) -> str:
+    """Return the side of the threshold on which the mean lies, if no network contradicts it."""
+    above, below, around = _sides(claim, estimates)
+    if mean is None or not around:
+        return ""
+    if mean.low > claim.threshold and not below:
+        return "above"
+    return "below" if mean.high < claim.threshold and not above else ""
 
 
 def _split(claim: Claim, estimates: Mapping[str, Estimate]) -> str:
@@ -176,7 +196,12 @@ def _sentence(would: str) -> str:
     return f"{would[0].upper()}{would[1:]} would decide it." if would else ""
 
 
-def in_brief(claim: Claim, estimates: Mapping[str, Estimate], networks: int = 0) -> str:
+def in_brief(
+    claim: Claim,
+    estimates: Mapping[str, Estimate],
+    networks: int = 0,
+    mean: Estimate | None = None,
+) -> str:
     """Return the reason of `decide` in a few words: on which side the intervals lie, and a doubt.
 
     A doubt is what keeps a result from deciding the claim: `other_test`, or `limits` if intervals
@@ -185,7 +210,7 @@ def in_brief(claim: Claim, estimates: Mapping[str, Estimate], networks: int = 0)
     if claim.untestable or not estimates:
         needs = f"; needs {claim.decided_by}" if claim.decided_by else ""
         return ("nothing here tests it" if claim.untestable else "not measured") + needs
-    verdict, _ = decide(claim, estimates)
+    verdict, _ = decide(claim, estimates, mean=mean)
     sides = dict(zip(("above", "below", "around"), _sides(claim, estimates), strict=True))
     found = [(side, len(names)) for side, names in sides.items() if names]
     every = f"all {len(estimates)} " if len(estimates) > 1 else ""
@@ -200,7 +225,8 @@ def in_brief(claim: Claim, estimates: Mapping[str, Estimate], networks: int = 0)
         (first, count), *rest = found
         said = ", ".join((f"{count} {first} {threshold}", *(f"{n} {side}" for side, n in rest)))
     if verdict != OPEN:
-        return said
+        pooled = _pooled(claim, estimates, mean)
+        return f"{said}; mean {pooled}" if pooled else said
     other_side = "below" if claim.above else "above"
     if claim.other_test or (claim.limits and sides[other_side]):
         said += ", but the paper tests otherwise"
