@@ -14,7 +14,7 @@ python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE]
 DIR/head_means.safetensors, which mean ablation needs. `certainty` writes DIR/certainty.json: how
 certain the network is of sentences of its own kind. `patch` measures which states and heads carry
 the word that minimal pairs differ in. `claims` tests published claims about heads on
-four networks.
+six networks.
 """
 
 import math
@@ -35,7 +35,7 @@ from core.atlas.atlas import AlignmentHeads, read_atlas
 from core.atlas.claims.board import FILE as BOARD_FILE
 from core.atlas.claims.board import Board
 from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, networks_of, runner
-from core.atlas.claims.measure import PARTS, measure_board
+from core.atlas.claims.measure import NAMES, PARTS, measure_board
 from core.atlas.command import add_arguments, add_link_options, gold_of, run_atlas
 from core.atlas.corpus import corpus, write_without_gold
 from core.atlas.lens import add_lens_arguments, run_lens
@@ -362,6 +362,7 @@ def claims(arguments: Namespace) -> None:
                 _claims_command(arguments),
                 on_progress,
                 known,
+                arguments.only,
             )
     table((row.claim.id, f"{row.verdict}: {row.reason}") for row in board.rows)
     if arguments.out is not None:
@@ -377,6 +378,10 @@ def _claims_command(arguments: Namespace) -> str:
         parts += ["--gold-english-first"] * arguments.gold_english_first
     if arguments.first is not None:
         parts.append(f"--first {arguments.first}")
+    if arguments.known is not None:
+        parts.append("--known FILE")
+    if arguments.only != NAMES:
+        parts += ["--only", *arguments.only]
     return " ".join(parts)
 
 
@@ -464,6 +469,9 @@ def _add_claims(subparsers: Any) -> None:
     p.add_argument("--shards", type=whole_number(1, 64), default=1, help="number of processes")
     p.path("--resume", "keep unfinished work here", metavar="DIR")
     p.path("--known", "take over this board's rows that are still measured in the same way")
+    p.add_argument(
+        "--only", nargs="+", choices=NAMES, default=NAMES, metavar="MEASURE", help=", ".join(NAMES)
+    )
     p.add_argument("--device", default="auto")
     p.path("--out", f"write the board here; the app reads checkpoints/{BOARD_FILE}")
     p.path("--json", "write all rows here")

@@ -57,11 +57,14 @@ PUBLISHED: dict[str, tuple[str, str, tuple[float, ...]]] = {
         (
             *("aligning-heads-exist", "aligning-heads-sparse", "aligning-heads-causal"),
             "other-heads-idle",
+            "aligning-heads-same",
         ),
         ("2026", "", ()),
     ),
     "penultimate-layer-aligns": ("2019", "", ()),
     "probability-tells-quality": ("2020", "", ()),
+    "few-heads-hallucinate": ("2025 2505.12969", "3 20 75", (0.75,)),
+    "gender-by-few-words": ("2026 2512.08440", "", ()),
     "sinks-exist": ("2024", "", ()),
     **dict.fromkeys(
         ("translated-in-embeddings", "translated-layer-by-layer", "first-decoder-layer"),

@@ -1,19 +1,116 @@
-"""Declares one claim of the literature board: its statistic on each network, and the threshold."""
+"""Declares the charts of the literature board: of all claims, and of one claim."""
 
 from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from app.figures.amounts import amount, axis_title, scaled, with_interval
 from app.figures.chart import Axis, Chart, Mark, numbers, rule
-from app.figures.style import INK, SECOND, Ink, escape, text_width, tick
+from app.figures.style import ABOVE, BELOW, INK, SECOND, THIRD, Ink, escape, text_width, tick
 from core.atlas.claims.board import Row
-from core.atlas.claims.claim import Estimate
+from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, Estimate, in_brief
 
 MEAN = "mean of all"
 PUBLISHED = "published"
 _ROW = 28  # px
 _LONGEST = 24
+_WIDEST = 64  # characters of a hover's line
+_HOVER = "%{customdata}"
+SHORT = {HOLDS: "hold", FAILS: "not", DIFFERS: "differ", OPEN: "open"}
+"""The verdicts in the order of the board's chart, in a word."""
+
+
+def board_figure(rows: Sequence[Row], networks: int) -> Chart:
+    """Draw each claim as a column with a dot and an interval for each network.
+
+    Claims are grouped by verdict, in the order of SHORT. The dotted line is each claim's threshold,
+    and the shaded side is the claimed one. Distances from the threshold are shares of the column's
+    largest. Blue intervals lie on the claimed side, orange ones on the other; those of undecided
+    claims are grey. A claim that was not measured has a cross.
+    """
+    columns: dict[int, Row] = {}
+    groups: dict[float, str] = {}
+    start = 0
+    for verdict, word in SHORT.items():
+        group = [row for row in rows if row.verdict == verdict]
+        if group:
+            columns |= dict(enumerate(group, start))
+            groups[start + (len(group) - 1) / 2] = f"{len(group)} {word}"
+            start += len(group) + 1
+    dots: dict[Ink, list[_Dot]] = {}
+    for x, row in columns.items():
+        for colour, dot in _column(x, row, networks):
+            dots.setdefault(colour, []).append(dot)
+    marks = []
+    for colour, found in dots.items():
+        at, value, low, high, told = zip(*found, strict=True)
+        style = {"color": colour, "thickness": 1.5, "width": 0}
+        marks.append(Mark("dot", at, value, _HOVER, told, colour, 5, ends=(low, high),
+                          end_style=style, series=_SIDES[colour]))  # fmt: skip
+    absent = [x for x, row in columns.items() if not row.estimates]
+    if absent:
+        told = [_hover(columns[x], networks) for x in absent]
+        marks.append(Mark("dot", absent, [0] * len(absent), _HOVER, told, THIRD, 7,
+                          symbol="x-thin-open", series="not measured"))  # fmt: skip
+    last = max(columns)
+    names = [columns[x].claim.claim if x in columns else "" for x in range(last + 1)]
+    sides = {"tickmode": "array", "tickvals": [-0.5, 0.5], "ticktext": ["against", "for"]}
+    below = {"tickmode": "array", "tickvals": list(groups), "ticktext": list(groups.values())}
+    axes = {
+        "x": Axis(below | {"range": [-0.7, last + 0.7]}, names),
+        "y": Axis(sides | {"range": [-1.06, 1.06], "tickangle": -90}),
+    }
+    shapes = [_shaded("y", 0, 1.06), rule("y", 0, INK, "dot", 1.5)]
+    return Chart("", "", axes, marks, 250, (26, 4, 4, 26), shapes=shapes)
+
+
+class _Dot(NamedTuple):
+    """A network's value and interval in the board's chart, as drawn."""
+
+    x: float
+    value: float
+    low: float
+    high: float
+    hover: str
+
+
+def _column(x: int, row: Row, networks: int) -> Iterator[tuple[Ink, _Dot]]:
+    """Yield the colour and the dot of each network of a claim."""
+    claim, way = row.claim, 1 if row.claim.above else -1
+    ends = [abs(end - claim.threshold) for e in row.estimates.values() for end in (e.low, e.high)]
+    unit = max([*ends, 1e-12])
+    for i, (name, one) in enumerate(row.estimates.items()):
+        low, value, high = sorted(
+            way * (end - claim.threshold) / unit for end in (one.low, one.value, one.high)
+        )
+        decided = row.verdict != OPEN and low * high > 0
+        colour = (ABOVE if value > 0 else BELOW) if decided else THIRD
+        at = x + 0.64 * ((i + 0.5) / len(row.estimates) - 0.5)
+        said = f"{name}: {with_interval(one.value, one.low, one.high, claim.unit)}"
+        yield colour, _Dot(at, value, low, high, _hover(row, networks, said))
+
+
+_SIDES = {ABOVE: "on the claimed side", BELOW: "on the other side", THIRD: "undecided"}
+
+
+def _hover(row: Row, networks: int, *more: str) -> str:
+    """Return the lines of a hover: the claim, its verdict, and more."""
+    brief = f"{row.verdict}: {in_brief(row.claim, row.estimates, networks, row.mean)}"
+    texts = row.claim.claim, brief, *more
+    return "<br>".join(escape(line) for text in texts for line in textwrap.wrap(text, _WIDEST))
+
+
+def _shaded(axis: str, start: float, end: float) -> dict[str, object]:
+    """Return a shape that shades a range of an axis, below everything."""
+    other = "y" if axis == "x" else "x"
+    span = {f"{axis}0": start, f"{axis}1": end, f"{axis}ref": axis}
+    span |= {f"{other}0": 0, f"{other}1": 1, f"{other}ref": f"{other} domain"}
+    look = {"fillcolor": Ink("well"), "line": {"width": 0}, "layer": "below"}
+    return {"type": "rect"} | span | look
 
 
 def claim_figure(row: Row) -> Chart:
@@ -35,7 +132,7 @@ def claim_figure(row: Row) -> Chart:
         f"{tick(name)}: {with_interval(one.value, one.low, one.high, unit)}"
         for name, one in estimates.items()
     ]
-    focus, hover = Ink("focus"), "%{customdata}"
+    focus, hover = Ink("focus"), _HOVER
     interval = {"color": focus, "thickness": 1.5, "width": 4}
     dots = Mark("dot", values, list(range(len(values))), hover, told, focus, 9,
                 ends=(low, high), end_style=interval, sideways=True)  # fmt: skip
@@ -58,17 +155,6 @@ def claim_figure(row: Row) -> Chart:
     space = 0.06 * ((max(drawn) - min(drawn)) or 1.0)
     ends = min(drawn) - space, max(drawn) + space
     shaded = (threshold, ends[1]) if claim.above else (ends[0], threshold)
-    predicted = {
-        "type": "rect",
-        **dict(zip(("x0", "x1"), shaded, strict=True)),
-        "xref": "x",
-        "y0": 0,
-        "y1": 1,
-        "yref": "y domain",
-        "fillcolor": Ink("well"),
-        "line": {"width": 0},
-        "layer": "below",
-    }
     ticks = {
         "tickmode": "array",
         "tickvals": list(range(len(names))),
@@ -78,5 +164,5 @@ def claim_figure(row: Row) -> Chart:
     axes = {"x": numbers(escape(axis_title(unit)), ends, 5), "y": Axis(ticks, names)}
     margins = 24 + text_width(names, 13, _LONGEST), 16, 8, 52
     height = 16 + _ROW * len(names) + 48
-    shapes = [predicted, rule("x", threshold, Ink("wrong"), "dot", 1.5)]
+    shapes = [_shaded("x", *shaded), rule("x", threshold, Ink("wrong"), "dot", 1.5)]
     return Chart("", "", axes, marks, height, margins, shapes=shapes)

@@ -91,7 +91,7 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     gradients: list[Doubles] = []
     for batch in tokens:
         with borrow() as model:
-            gradients.append(_gradients(model, source, target, batch))
+            gradients.append(input_gradients(model, source, target, batch))
         if batch is tokens[-1]:
             scores["gradient × input"] = np.concatenate(gradients) @ _membership(source, words)
         yield progress()
@@ -244,7 +244,7 @@ def _normalised(map_QK: Doubles) -> Doubles:
     return map_QK / map_QK.sum(-1, keepdims=True)
 
 
-def _gradients(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) -> Doubles:
+def input_gradients(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) -> Doubles:
     """Return ∂ log P(target[t])/∂x_s · x_s for the scaled embeddings x and each t: [tokens, S].
 
     The first layer's input is x plus the position, so its gradient equals the gradient at x.

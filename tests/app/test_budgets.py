@@ -33,7 +33,6 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "literature": Budget(first=310),  # a table of claims
     "glossary": Budget(*[float("inf")] * 3),
 }
 

@@ -13,11 +13,11 @@ from scipy.stats import ttest_1samp
 from core import analyse
 from core.atlas.claims.attention import attention
 from core.atlas.claims.board import LIMIT, Board
-from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Claim, Estimate, decide, in_brief
+from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, Claim, Estimate, decide, in_brief
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.load import GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.quoted import Quote
-from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
+from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of, mean_of_estimates
 from core.checkpoint.configuration import ListedFile
 from core.checkpoint.folder import Checkpoint
 from tests.app.boards import NETWORKS, board
@@ -44,23 +44,40 @@ TOUCHING = Estimate(0.6, 0.5, 0.7)
         ((BELOW, BELOW), {}, FAILS, "In both networks the interval lies below 50 %."),
         ((BELOW,), {"above": False}, HOLDS, "In the network the interval lies below 50 %."),
         ((ABOVE,) * 3, {"above": False}, FAILS, "In all 3 networks the interval lies above 50 %."),
-        ((ABOVE, BELOW), {}, OPEN,
-         "The interval lies above 50 % in n0; it lies below 50 % in n1. The networks disagree."),
+        ((ABOVE, BELOW), {}, DIFFERS,
+         "The claim depends on the network: it holds in 1 of 2, not in 1. The interval lies above "
+         "50 % in n0; it lies below 50 % in n1."),
+        ((ABOVE, BELOW, BELOW, AROUND), {"above": False}, DIFFERS,
+         "The claim depends on the network: it holds in 2 of 4, not in 1, undecided in 1. The "
+         "interval lies above 50 % in n0; it lies below 50 % in n1, n2; it includes 50 % in n3."),
+        ((ABOVE, BELOW), {"limits": "Why.", "decided_by": "a net"}, OPEN,
+         "The interval lies above 50 % in n0; it lies below 50 % in n1. Why. A net would decide "
+         "it."),
         ((ABOVE, AROUND), {}, OPEN,
-         "The interval lies above 50 % in n0; it includes 50 % in n1."),
-        ((TOUCHING,), {}, OPEN, "The interval includes 50 % in n0."),
+         "The interval lies above 50 % in n0; it includes 50 % in n1. About 9 times as many "
+         "sentences would decide it."),
+        ((AROUND, TOUCHING), {"decided_by": "a net"}, OPEN,
+         "The interval includes 50 % in n0, n1. A net would decide it."),
+        ((Estimate(0.5, 0.4, 0.6),), {}, OPEN,
+         "The interval includes 50 % in n0. More than 100 times as many sentences would decide "
+         "it."),
         ((), {}, OPEN, "It was not measured."),
         ((ABOVE, ABOVE), {"of_pairs": True}, HOLDS,
          "In both directions the interval lies above 50 %."),
-        ((ABOVE, BELOW), {"of_pairs": True}, OPEN,
-         "The interval lies above 50 % in n0; it lies below 50 % in n1. The directions disagree."),
-        ((BELOW,), {"limits": "Why."}, OPEN, "In the network the interval lies below 50 %. Why."),
+        ((ABOVE, BELOW), {"of_pairs": True}, DIFFERS,
+         "The claim depends on the direction: it holds in 1 of 2, not in 1. The interval lies "
+         "above 50 % in n0; it lies below 50 % in n1."),
+        ((BELOW,), {"limits": "Why.", "decided_by": "a net"}, OPEN,
+         "In the network the interval lies below 50 %. Why. A net would decide it."),
         ((ABOVE,), {"limits": "Why."}, HOLDS, "In the network the interval lies above 50 %."),
-        *(((one,), {"other_test": "Why."}, OPEN,
-           f"In the network the interval lies {where} 50 %. Why.")
+        *(((one,), {"other_test": "Why.", "decided_by": "a net"}, OPEN,
+           f"In the network the interval lies {where} 50 %. Why. A net would decide it.")
           for one, where in ((ABOVE, "above"), (BELOW, "below"))),
-        ((AROUND,), {"other_test": "Why."}, OPEN, "The interval includes 50 % in n0. Why."),
-        ((ABOVE,), {"untestable": "It needs training."}, OPEN, "It needs training."),
+        ((ABOVE, BELOW), {"other_test": "Why.", "decided_by": "a net"}, OPEN,
+         "The interval lies above 50 % in n0; it lies below 50 % in n1. Why. A net would decide "
+         "it."),
+        ((ABOVE,), {"untestable": "It needs training.", "decided_by": "a net"}, OPEN,
+         "It needs training. A net would decide it."),
     ],
 )  # fmt: skip
 def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, changes, verdict, reason):
@@ -71,19 +88,50 @@ def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, changes, verdi
 
 
 @pytest.mark.parametrize(
+    ("estimates", "mean", "changes", "verdict", "end"),
+    [
+        ((ABOVE, AROUND), ABOVE, {}, HOLDS, "The mean of all 2 lies above; none contradicts it."),
+        ((ABOVE, AROUND), ABOVE, {"above": False}, FAILS, "none contradicts it."),
+        ((AROUND, AROUND), BELOW, {}, FAILS, "The mean of all 2 lies below; none contradicts it."),
+        ((AROUND,), BELOW, {"limits": "Why.", "decided_by": "a net"}, OPEN,
+         "Why. A net would decide it."),
+        ((AROUND,), ABOVE, {"limits": "Why."}, HOLDS, "none contradicts it."),
+        ((AROUND,), ABOVE, {"other_test": "Why.", "decided_by": "a net"}, OPEN,
+         "A net would decide it."),
+        ((ABOVE, AROUND), AROUND, {}, OPEN, "as many sentences would decide it."),
+        ((BELOW, AROUND), ABOVE, {}, OPEN, "as many sentences would decide it."),
+        ((ABOVE, AROUND), BELOW, {}, OPEN, "as many sentences would decide it."),
+        ((ABOVE, BELOW, AROUND), ABOVE, {}, DIFFERS, "it includes 50 % in n2."),
+        ((ABOVE, ABOVE), ABOVE, {}, HOLDS, "In both networks the interval lies above 50 %."),
+    ],
+)  # fmt: skip
+def test_a_mean_decides_what_no_network_contradicts(estimates, mean, changes, verdict, end):
+    found = {f"n{i}": estimate for i, estimate in enumerate(estimates)}
+    claim = dataclasses.replace(CLAIM, **changes)
+    decided, reason = decide(claim, found, mean=mean)
+    assert decided == verdict and reason.endswith(end)
+    said = in_brief(claim, found, mean=mean)
+    assert ("; mean " in said) == ("The mean of" in reason and verdict != OPEN)
+
+
+@pytest.mark.parametrize(
     ("estimates", "changes", "brief"),
     [
         ((ABOVE, ABOVE), {}, "all 2 above 50 %"),
         ((BELOW,), {"above": False}, "below 50 %"),
-        ((ABOVE, BELOW, BELOW), {}, "1 above 50 %, 2 below"),
-        ((ABOVE, AROUND), {"limits": "Why."}, "1 above 50 %, 1 around"),
-        ((BELOW,), {"limits": "Why."}, "below 50 %, but the paper tests otherwise"),
+        ((ABOVE, BELOW, BELOW), {}, "holds in 1 of 3, not in 2"),
+        ((ABOVE, AROUND), {"limits": "Why."},
+         "1 above 50 %, 1 around; needs about 9 times as many sentences"),
+        ((BELOW,), {"limits": "Why.", "decided_by": "a net"},
+         "below 50 %, but the paper tests otherwise; needs a net"),
         ((BELOW,), {"limits": "Why.", "above": False}, "below 50 %"),
-        ((ABOVE,), {"other_test": "Why."}, "above 50 %, but the paper tests otherwise"),
+        ((ABOVE,), {"other_test": "Why.", "decided_by": "a net"},
+         "above 50 %, but the paper tests otherwise; needs a net"),
         ((), {}, "not measured"),
-        ((ABOVE,), {"untestable": "It needs training."}, "nothing here tests it"),
+        ((ABOVE,), {"untestable": "It needs training.", "decided_by": "a net"},
+         "nothing here tests it; needs a net"),
     ],
-)
+)  # fmt: skip
 def test_a_reason_in_brief_names_the_sides_and_the_doubt(estimates, changes, brief):
     found = {f"n{i}": estimate for i, estimate in enumerate(estimates)}
     assert in_brief(dataclasses.replace(CLAIM, **changes), found) == brief
@@ -101,6 +149,13 @@ def test_a_verdict_names_how_many_networks_were_tested():
             decide(claim, estimates, "", networks)[1] == f"{reason} the interval lies above 50 %."
         )
         assert in_brief(claim, estimates, networks) == brief
+
+
+def test_what_cannot_be_decided_says_what_would_decide_it():
+    """More sentences decide neither what the paper tests otherwise nor what nothing here tests."""
+    for claim in LITERATURE:
+        if claim.untestable or claim.other_test or claim.limits:
+            assert claim.decided_by and claim.decided_by[0].islower(), claim.id
 
 
 @pytest.mark.parametrize(
@@ -131,6 +186,16 @@ def test_the_mean_over_networks_is_taken_within_each_replicate():
     assert mean_of([]) is None
 
 
+def test_a_mean_of_estimates_has_the_widest_interval():
+    """As if they varied together: the means of their bounds and of the chance values known."""
+    both = [Estimate(0.2, 0.1, 0.4, 0.3), Estimate(0.4, 0.3, 0.5)]
+    mean = mean_of_estimates(both)
+    assert (mean.value, mean.low, mean.high, mean.null) == pytest.approx((0.3, 0.2, 0.45, 0.3))
+    noise = np.concatenate(([0.0], np.linspace(-1, 1, 1000)))
+    same = [Statistic(noise, 9), Statistic(3 + noise, 9)]
+    assert mean_of_estimates([one.estimate for one in same]) == mean_of(same)
+
+
 def test_the_smallest_of_two_mean_differences_has_a_t_interval():
     differences = np.array([[0.1, 0.6], [0.4, 0.2], [0.3, 0.5]])
     estimate = SmallestDifference(differences).estimate
@@ -149,19 +214,25 @@ def test_the_smallest_of_two_mean_differences_has_a_t_interval():
 @pytest.fixture
 def file(tmp_path):
     file = tmp_path / "literature.json"
-    board(fifth_free={"scratch-de-en": BELOW}, norms_align_better={}).save(file)
+    written().save(file)
     return file
+
+
+def written() -> Board:
+    made = board(fifth_free={"scratch-de-en": BELOW}, norms_align_better={})
+    return replace(made, variants={"source-share-at-eos": {"norm rollout": ABOVE}})
 
 
 def test_a_board_is_read_as_it_was_written(file):
     read = Board.load(file)
-    assert read == board(fifth_free={"scratch-de-en": BELOW}, norms_align_better={})
+    assert read == written()
     values = json.loads(file.read_text(encoding="utf-8"))
     assert [row["id"] for row in values["rows"]] == [claim.id for claim in LITERATURE]
     for row, of in zip(values["rows"], read.rows, strict=True):
         assert (row["verdict"], row["reason"]) == (of.verdict, of.reason)
         estimates = {name: vars(estimate) for name, estimate in of.estimates.items()}
         assert row["networks"] == estimates
+        assert row["variants"] == {name: vars(one) for name, one in of.variants.items()}
     rows = {row["id"]: row for row in values["rows"]}
     assert list(rows["removal-order"]["networks"]) == list(NETWORKS)
     assert list(rows["same-heads-matter"]["networks"]) == ["de-en", "en-de"]
@@ -176,7 +247,7 @@ def changed(values, *path, to):
     return values
 
 
-ESTIMATE = {"value": 0.5, "low": 0.4, "high": 0.6, "null": None}
+ESTIMATE = {"value": 0.3, "low": 0.2, "high": 0.4, "null": None}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +256,7 @@ ESTIMATE = {"value": 0.5, "low": 0.4, "high": 0.6, "null": None}
         (("rows", 0, "verdict"), FAILS, "another version"),
         (("rows", 0, "unit"), "BLEU", "another version"),
         (("rows", 0, "threshold"), 0.1, "another version"),
-        (("rows", 0, "networks", "scratch-de-en", "low"), -3.0, "another version"),
+        (("rows", 0, "networks", "scratch-de-en"), {**ESTIMATE, "low": 0.1}, "another version"),
         (("rows", 0, "networks", "scratch-de-en", "low"), 10**400, "low is 10+.*finite"),
         (("rows", 0, "networks", "scratch-de-en", "low"), 99.0, "not an estimate"),
         (("rows", 0, "networks", "mine"), ESTIMATE, "origin lacks"),
@@ -219,6 +290,7 @@ def test_rows_that_are_measured_otherwise_by_now_are_not_taken_over(file):
     assert list(valid.estimates) == rest == list(valid.means)
     assert all(valid.estimates[id] == before.estimates[id] for id in rest)
     assert first == LITERATURE[0].id and valid.origin == before.origin
+    assert valid.variants == before.variants
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"rows": NaN}', b" " * (LIMIT + 1)])
@@ -330,7 +402,7 @@ def test_the_command_writes_the_board_and_all_rows(folder, monkeypatch, capsys):
     measured = board(fifth_free={"scratch-de-en": Estimate(0.1, 0.05, 0.15)})
     asked = []
 
-    def measure(networks, corpus, gold, command, on_progress, known):
+    def measure(networks, corpus, gold, command, on_progress, known, only):
         asked.append(([n.name for n in networks], corpus, gold, command, known))
         return measured
 
@@ -343,6 +415,11 @@ def test_the_command_writes_the_board_and_all_rows(folder, monkeypatch, capsys):
     parsed.run(parsed)
     command = "python -m core.analyse claims --data DIR --gold FILE --first 2"
     names = ["scratch-de-en", "scratch-en-de"]
+    again = analyse.parser().parse_args(
+        [*arguments, "--known", str(folder / "board.json"), "--only", "lens", "sinks"]
+    )
+    again.run(again)
+    assert asked.pop()[-2:] == (f"{command} --known FILE --only lens sinks", measured)
     assert asked == [(names, "multi30k, val, first 2", "words.align", command, None)]
     assert Board.load(folder / "board.json") == measured
     rows = json.loads((folder / "all.json").read_text())["rows"]

@@ -11,6 +11,8 @@ from core.atlas.claims import (
     alignment,
     attention,
     errors,
+    gender,
+    hallucinations,
     importance,
     lens,
     pruning,
@@ -218,6 +220,24 @@ def written(of_wrong: float, of_right: float, less_probable: float):
     return errors.statistics(Sums(found))
 
 
+def made_up(*counts: float):
+    """Return the statistic of translations made up: by all heads, without a few, without others."""
+    sums = {"made_up": np.tile(np.array(counts), (R, 1)), "sentences": np.array(50, np.int64)}
+    return hallucinations.statistics(Sums(sums))
+
+
+def triggered(few: float):
+    """Return the statistic of words that bring this share of the preference for an article."""
+    gained = {"all": np.full(R, 40.0), "few": spread(40 * few, 0.1), "random": np.full(R, 8.0)}
+    return gender.statistics(Sums(gained | {"sentences": np.array(50, np.int64)}))
+
+
+def aligned_alike(sign: int):
+    """Return the statistic of two networks whose matched heads align alike, or in reverse."""
+    own = np.tile(RANKS, (R, 1))
+    return alignment.same_heads(own, sign * own[:, REVERSED], REVERSED, 50)
+
+
 def sunk(ratio: float, weight: float):
     """Return statistics of two heads, the second with a sink: its value's length, its weight."""
     weights, ratios = np.array([[[0.2, weight]]]), np.array([[[0.01, ratio]]])
@@ -300,6 +320,12 @@ CASES = [
      {"errors-previous-token": 0, "attention-adds-to-probability": -2}),
     (lambda: sunk(0.05, 0.6), HOLDS, {"sinks-are-empty": 0.05, "sinks-exist": 0.6}),
     (lambda: sunk(0.6, 0.4), FAILS, {"sinks-are-empty": 0.6, "sinks-exist": 0.4}),
+    (lambda: made_up(40, 10, 40, 38, 36), HOLDS, {"few-heads-hallucinate": 0.75}),
+    (lambda: made_up(40, 30, 40, 38, 36), FAILS, {"few-heads-hallucinate": 0.25}),
+    (lambda: triggered(0.8), HOLDS, {"gender-by-few-words": 0.8}),
+    (lambda: triggered(0.3), FAILS, {"gender-by-few-words": 0.3}),
+    (lambda: aligned_alike(1), HOLDS, {"aligning-heads-same": 1}),
+    (lambda: aligned_alike(-1), FAILS, {"aligning-heads-same": -1}),
     (lambda: trained(0, 0, 0, 0, 0.5, 1, 1), HOLDS, {"role-by-a-jump": 1 - 32 / 48}),
     (lambda: trained(*np.arange(11) / 10), FAILS, {"role-by-a-jump": 8 / 9}),
     *((lambda sign=sign: seen(sign), verdict,
@@ -310,7 +336,6 @@ CASES = [
 # A worse result refutes none of these: the authors train further, or the network has other tags.
 NOT_REFUTED = {
     *("encoder-heads-removable", "half-of-all-heads", "removal-order", "eos-and-punctuation"),
-    "role-by-a-jump",
 }
 
 
@@ -340,6 +365,7 @@ def test_shares_of_attention_have_those_of_uniform_rows_as_null():
 def test_claims_without_gold_or_sentences_are_not_measured():
     assert alignment.alignment(Planted(lambda measure: pytest.fail("measured"))) == {}
     assert sources.share_statistics(Sums()) == sources.faithfulness_statistics(Sums()) == {}
+    assert gender.statistics(Sums()) == made_up(0.0, 0.0, 0.0) == {}
 
 
 def test_heads_are_removable_up_to_the_last_step_that_costs_at_most_a_quarter_bleu():

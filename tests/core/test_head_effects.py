@@ -196,7 +196,7 @@ LONG = {
     "pairs": (pair_effects, ("encoder",), module, "log_probs_without"),
     "heads": (head_effects, (), module, "log_probs_without"),
     "shapley": (attribution.shapley, (), attribution, "log_probs_seeing"),
-    "attributions": (attribution.attributions, (), attribution, "_gradients"),
+    "attributions": (attribution.attributions, (), attribution, "input_gradients"),
 }
 
 

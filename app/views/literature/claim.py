@@ -12,6 +12,7 @@ from app.views import VIEWS
 from app.views.shared.figure import show
 from core.atlas.claims.board import Row
 from core.atlas.claims.claim import (
+    DIFFERS,
     FAILS,
     HOLDS,
     OPEN,
@@ -22,14 +23,13 @@ from core.atlas.claims.claim import (
     amount,
 )
 
-VERDICT_COLOURS: dict[Verdict, Literal["green", "red", "gray"]] = {
-    HOLDS: "green",
-    FAILS: "red",
+VERDICT_COLOURS: dict[Verdict, Literal["blue", "orange", "violet", "gray"]] = {
+    HOLDS: "blue",
+    FAILS: "orange",
+    DIFFERS: "violet",
     OPEN: "gray",
 }
-
-
-IN_TABLE = {HOLDS: "holds", FAILS: "does not hold", OPEN: "undecided"}
+IN_TABLE = {HOLDS: "holds", FAILS: "does not hold", DIFFERS: "differs", OPEN: "undecided"}
 
 
 def authors(claim: Claim) -> str:
@@ -51,6 +51,19 @@ def measured(estimate: Estimate | None, unit: Unit) -> str:
     return with_interval(estimate.value, estimate.low, estimate.high, unit)
 
 
+def said_otherwise(row: Row, method: str, other: Estimate) -> str:
+    """Say on which side of the threshold the mean lies by another method, and by the claim's."""
+    claim = row.claim
+    by_other, own = (one and _side(one, claim.threshold) for one in (other, row.mean))
+    said = f"By {method}, the {MEAN} is {measured(other, claim.unit)}, "
+    said += f"{by_other} {threshold(claim)}"
+    return f"{said}." if own in (by_other, None) else f"{said}; measured as above, it lies {own}."
+
+
+def _side(one: Estimate, threshold: float) -> str:
+    return "above" if one.low > threshold else "below" if one.high < threshold else "around"
+
+
 def show_claim(row: Row) -> None:
     """Show a claim with its picture, verdict and reason, and a link to the page that shows it."""
     claim = row.claim
@@ -61,6 +74,8 @@ def show_claim(row: Row) -> None:
         st.text(row.reason)
         st.markdown(f"**Published.** {plain(claim.theirs)} {plain(claim.source)}.")
         st.markdown(f"**Measured here.** {plain(claim.ours)}")
+        for method, one in row.variants.items():
+            st.markdown(f"**Measured otherwise.** {plain(said_otherwise(row, method, one))}")
         if row.estimates:
             side = "above" if claim.above else "below"
             look_for = [

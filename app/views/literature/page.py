@@ -5,30 +5,44 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.figures.amounts import amount, spread
+from app.figures.literature import board_figure
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import literature, models
 from app.views.literature.claim import IN_TABLE, VERDICT_COLOURS, authors, show_claim
 from app.views.shared.choices import choose
+from app.views.shared.figure import show
 from app.views.shared.section import section
 from core.atlas.claims.board import Board, Row
-from core.atlas.claims.claim import FAILS, HOLDS, OPEN, in_brief
+from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, in_brief
 from core.atlas.claims.literature import DROP, FAMILIES
 from core.data.corpora import LANGUAGES
 
 NO_NUMBER = "—"
+IN_FOLD = {
+    HOLDS: "hold",
+    FAILS: "do not hold",
+    DIFFERS: "differ between networks",
+    OPEN: "undecided, and what would decide them",
+}
+LOOK_FOR = (
+    "Each column is a claim, each line a network’s 95 % interval; the dotted line is the claim’s "
+    "threshold. Blue lies on the claimed side, orange on the other; what is grey decides nothing. "
+    "Point at a line to read the claim."
+)
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
 
 def counts(board: Board) -> str:
     """Say how many claims got each verdict, and in how many networks claims were tested."""
     verdicts = [row.verdict for row in board.rows]
-    holds, fails, undecided = (verdicts.count(verdict) for verdict in (HOLDS, FAILS, OPEN))
+    holds, fails, differ, undecided = (verdicts.count(verdict) for verdict in VERDICT_COLOURS)
     networks = len(board.origin.weights)
     where = f"{networks} network{'s' * (networks > 1)}"
     return (
-        f"##### {len(verdicts)} published claims, tested in {where}: :green[{holds} hold], "
-        f":red[{fails} do{'es' * (fails == 1)} not], :gray[{undecided} undecided]"
+        f"##### {len(verdicts)} published claims, tested in {where}: :blue[{holds} hold], "
+        f":orange[{fails} do{'es' * (fails == 1)} not], :violet[{differ} "
+        f"differ{'s' * (differ == 1)}], :gray[{undecided} undecided]"
     )
 
 
@@ -70,18 +84,13 @@ def show_board(board: Board) -> None:
         )
     st.markdown(counts(board))
     networks = len(board.origin.weights)
-    of_verdict = {v: [row for row in board.rows if row.verdict == v] for v in VERDICT_COLOURS}
-    with st.container(key="literature_table"):
-        st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
-        if of_verdict[FAILS]:
-            show_table(of_verdict[FAILS], networks)
-    for verdict, name in ((HOLDS, "hold"), (OPEN, "undecided, and why")):
-        if rows := of_verdict[verdict]:
-            with (
-                st.expander(f"{len(rows)} {name}"),
-                st.container(key=f"literature_{name.partition(',')[0]}"),
-            ):
+    show(board_figure(board.rows, networks), "literature_board", LOOK_FOR, alt=LOOK_FOR)
+    for verdict, name in IN_FOLD.items():
+        if rows := [row for row in board.rows if row.verdict == verdict]:
+            word = name.partition(",")[0].partition(" ")[0]
+            with st.expander(f"{len(rows)} {name}"), st.container(key=f"literature_{word}"):
                 show_table(rows, networks)
+                st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
     section(
         "",
         "literature_claims",
@@ -114,7 +123,7 @@ def show_table(rows: Sequence[Row], networks: int) -> None:
             "verdict": [
                 # Not badges, which do not wrap on a narrow screen.
                 f":{VERDICT_COLOURS[row.verdict]}[**{IN_TABLE[row.verdict]}**]: "
-                f"{in_brief(row.claim, row.estimates, networks)}"
+                f"{in_brief(row.claim, row.estimates, networks, row.mean)}"
                 for row in rows
             ],
         },
@@ -137,8 +146,12 @@ def show_rules(board: Board) -> None:
     st.markdown(networks_note(board))
     st.caption(
         "A claim holds if in every network the whole interval lies on the claimed side of the "
-        "threshold. It does not hold if in every network it lies on the other side. Otherwise it "
-        "is undecided, and so is a claim that the paper tests in another way: its card says how. "
+        "threshold. It does not hold if in every network it lies on the other side. Where some "
+        "intervals include the threshold and none lies on the opposite side, the mean over all "
+        "networks decides, if its interval does. A claim differs "
+        "between networks if it lies on the claimed side in at least one and on the other side in "
+        "at least one, whatever the rest. Otherwise it is undecided, and so is a claim that the "
+        "paper tests in another way: its card says how, and what would decide it. "
         "Intervals are 95 % intervals over sentences, unless the claim says otherwise. The "
         "networks differ in direction, code and training run at once, so their spread is only a "
         "rough guide to what each of these does."

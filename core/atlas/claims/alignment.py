@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from core.atlas.aligners import HeadLinks, alignment_error
-from core.atlas.claims.literature import DRAWN
+from core.atlas.claims.importance import partners, rank_correlation
+from core.atlas.claims.literature import ABLATED
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.corpus import drawn
@@ -29,13 +30,42 @@ def alignment(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about word alignment; empty without gold alignments."""
     if network.gold is None:
         return {}
-    aligned = [line for line in network.gold.lines if line.gold is not None]
-    sums = network.measured(HeadLinks(), aligned)
+    sums, sentences = _links(network)
     heads = tuple((head,) for head in heads_of(network.checkpoint.model, ["cross"]))
-    losses = network.measured(SetLosses("cross", heads), drawn(network.text.lines, DRAWN, _SEED))
+    losses = network.measured(SetLosses("cross", heads), drawn(network.text.lines, ABLATED, _SEED))
     best = int(head_errors(sums)[0].argmin())
     removed = without_aligner(changes(losses, "cross"), best, sentences_of(losses, "cross"))
-    return {**statistics(sums, len(aligned)), **removed}
+    return {**statistics(sums, sentences), **removed}
+
+
+def _links(network: Network) -> tuple[Sums, int]:
+    """Measure the links of each head; return the sums and the number of sentences."""
+    lines = network.gold.lines if network.gold is not None else ()
+    aligned = [line for line in lines if line.gold is not None]
+    return network.measured(HeadLinks(), aligned), len(aligned)
+
+
+def alike(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistic of the claim that aligning heads are the same, for a pair of networks.
+
+    Empty without gold alignments and for a network without an `other`.
+    """
+    other = network.other
+    if network.gold is None or other is None or other.gold is None:
+        return {}
+    (sums, sentences), (others, _) = map(_links, (network, other))
+    heads = heads_of(network.checkpoint.model)
+    cross = [i for i, head in enumerate(heads) if head[0] == "cross"]
+    partner_n = partners(network)[cross] - cross[0]
+    return same_heads(head_errors(sums), head_errors(others), partner_n, sentences)
+
+
+def same_heads(
+    own_Rn: Doubles, other_Rn: Doubles, partner_n: np.ndarray, sentences: int
+) -> Mapping[str, Statistic]:
+    """Return the rank correlation of the alignment errors of matched heads."""
+    rho_R = rank_correlation(own_Rn, other_Rn[:, partner_n])
+    return {"aligning-heads-same": Statistic(rho_R, sentences)}
 
 
 def head_errors(sums: Sums) -> Doubles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -50,6 +50,7 @@ class _Row(TypedDict):
     threshold: float
     networks: Mapping[_Text, Estimate]
     mean: Estimate | None
+    variants: Mapping[_Text, Estimate]
     missing: _Text
     ours: _Text
 
@@ -62,11 +63,15 @@ class _Saved(TypedDict):
 
 @dataclass(frozen=True)
 class Row:
-    """A claim with its estimates by network, their mean, the verdict and its reason."""
+    """A claim with its estimates by network, their mean, the verdict and its reason.
+
+    `variants` has means over the networks by other methods than the claim's, by name.
+    """
 
     claim: Claim
     estimates: Mapping[str, Estimate]
     mean: Estimate | None
+    variants: Mapping[str, Estimate]
     verdict: Verdict
     reason: str
 
@@ -77,13 +82,15 @@ class Board:
 
     The keys of `estimates` are claim and network or, if a claim is about pairs of networks, claim
     and direction. The keys of `means` are claims. Claims that could not be estimated are absent
-    from both; `missing` says what each of them lacked, except for `untestable` claims.
+    from both; `missing` says what each of them lacked, except for `untestable` claims. The keys of
+    `variants` are claim and method, see `Row`.
     """
 
     origin: Origin
     estimates: Mapping[str, Mapping[str, Estimate]]
     means: Mapping[str, Estimate]
     missing: Mapping[str, str]
+    variants: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -92,8 +99,9 @@ class Board:
         for claim in LITERATURE:
             estimates = self.estimates.get(claim.id, {})
             missing, networks = self.missing.get(claim.id, ""), len(self.origin.weights)
-            decided = decide(claim, estimates, missing, networks)
-            rows.append(Row(claim, estimates, self.means.get(claim.id), *decided))
+            mean, variants = self.means.get(claim.id), self.variants.get(claim.id, {})
+            decided = decide(claim, estimates, missing, networks, mean)
+            rows.append(Row(claim, estimates, mean, variants, *decided))
         return tuple(rows)
 
     def to_values(self) -> dict[str, Any]:
@@ -118,6 +126,7 @@ class Board:
                     "side": "above" if row.claim.above else "below",
                     "networks": {n: dataclasses.asdict(e) for n, e in row.estimates.items()},
                     "mean": row.mean and dataclasses.asdict(row.mean),
+                    "variants": {n: dataclasses.asdict(e) for n, e in row.variants.items()},
                     "missing": self.missing.get(row.claim.id, ""),
                     "verdict": row.verdict,
                     "reason": row.reason,
@@ -177,6 +186,7 @@ class Board:
             {row["id"]: row["networks"] for row in rows if row["networks"]},
             {row["id"]: row["mean"] for row in rows if row["mean"] is not None},
             {row["id"]: row["missing"] for row in rows if row["missing"]},
+            {row["id"]: found for row in rows if (found := row["variants"])},
         )
 
 

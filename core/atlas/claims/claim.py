@@ -11,10 +11,14 @@ from core.atlas.claims.quoted import Quote
 
 Unit = Literal["share", "points", "BLEU", "layers", "heads", "correlation", "ratio", "nats"]
 """Shares are 0..1 and shown in percent; points are differences of shares."""
-Verdict = Literal["holds", "does not hold", "cannot be decided here"]
+Verdict = Literal["holds", "does not hold", "differs between networks", "cannot be decided here"]
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
+DIFFERS: Verdict = "differs between networks"
 OPEN: Verdict = "cannot be decided here"
+
+
+_MOST_TIMES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,8 @@ class Claim:
     - other_test: a difference from the paper's test because of which no result here decides the
       claim; "" if there is none
     - untestable: why nothing here can test the claim; "" if something can
+    - decided_by: what would decide the claim if nothing here does, such as "gates that are trained
+      to remove heads"; "" if more sentences would
     """
 
     id: str
@@ -53,6 +59,7 @@ class Claim:
     other_test: str = ""
     null: str = ""
     untestable: str = ""
+    decided_by: str = ""
     of_pairs: bool = False
 
     @property
@@ -85,20 +92,30 @@ class Estimate:
 
 
 def decide(
-    claim: Claim, estimates: Mapping[str, Estimate], missing: str = "", networks: int = 0
+    claim: Claim,
+    estimates: Mapping[str, Estimate],
+    missing: str = "",
+    networks: int = 0,
+    mean: Estimate | None = None,
 ) -> tuple[Verdict, str]:
     """Return the verdict on a claim and the reason for it, from its estimates by network.
 
     The claim holds if in every network the whole interval lies on the claimed side of the
-    threshold. It does not hold if in every network the whole interval lies on the other side and
-    the claim has no `limits`. In all other cases, and for every claim that has an `other_test` or
-    is `untestable`, it cannot be decided here. `missing` says what was missing if there are no
-    estimates; `networks` is the number of networks on the board, if some have no estimate.
+    threshold, and does not hold if in every network it lies on the other side. If some intervals
+    include the threshold, that of the `mean` over all networks decides, unless a network's lies on
+    the opposite side. It differs between
+    networks if it lies on the claimed side in at least one and on the other side in at least one,
+    whatever the rest: these intervals do not overlap. In all other cases, and for every claim that
+    has an `other_test` or is `untestable`, it cannot be decided here. If a claim has `limits`, the
+    other side decides nothing.
+
+    `missing` says what was missing if there are no estimates; `networks` is the number of networks
+    on the board, if some have no estimate. The reason of an open claim ends with what would decide
+    it.
     """
-    if claim.untestable:
-        return OPEN, claim.untestable
-    if not estimates:
-        return OPEN, missing or "It was not measured."
+    if claim.untestable or not estimates:
+        reason = claim.untestable or missing or "It was not measured."
+        return OPEN, f"{reason} {_sentence(claim.decided_by)}".rstrip()
     above, below, around = _sides(claim, estimates)
     threshold = amount(claim.threshold, claim.unit)
     if claim.of_pairs:
@@ -106,25 +123,46 @@ def decide(
     else:
         where = everywhere(len(estimates), "network", networks)
     claimed, other = (above, below) if claim.above else (below, above)
-    side, wrong_side = ("above", "below") if claim.above else ("below", "above")
-    if len(claimed) == len(estimates):
-        reason = f"{where} the interval lies {side} {threshold}."
-        return (OPEN, f"{reason} {claim.other_test}") if claim.other_test else (HOLDS, reason)
-    if len(other) == len(estimates):
-        reason = f"{where} the interval lies {wrong_side} {threshold}."
-        why = claim.other_test or claim.limits
-        return (OPEN, f"{reason} {why}") if why else (FAILS, reason)
-    parts = [
-        f"{side} {threshold} in {', '.join(names)}"
-        for side, names in (("lies above", above), ("lies below", below), ("includes", around))
-        if names
-    ]
-    disagree = (
-        f" The {'directions' if claim.of_pairs else 'networks'} disagree."
-        if above and below
-        else ""
-    )
-    return OPEN, f"The interval {'; it '.join(parts)}.{disagree} {claim.other_test}".rstrip()
+    one_sided = len(estimates) in (len(above), len(below))
+    pooled = _pooled(claim, estimates, mean)
+    if one_sided:
+        reason = f"{where} the interval lies {'above' if above else 'below'} {threshold}."
+    else:
+        parts = [
+            f"{side} {threshold} in {', '.join(names)}"
+            for side, names in (("lies above", above), ("lies below", below), ("includes", around))
+            if names
+        ]
+        reason = f"The interval {'; it '.join(parts)}."
+        if pooled:
+            reason += f" The mean of all {len(estimates)} lies {pooled}; none contradicts it."
+    against = other or (pooled and pooled != ("above" if claim.above else "below"))
+    doubt = claim.other_test or (claim.limits if against else "")
+    if not doubt and (one_sided or pooled):
+        return (FAILS if against else HOLDS), reason
+    if not doubt and claimed and other:
+        noun = "direction" if claim.of_pairs else "network"
+        return DIFFERS, f"The claim depends on the {noun}: it {_split(claim, estimates)}. {reason}"
+    would = would_decide(claim, estimates)
+    return OPEN, " ".join(filter(None, (reason, doubt, _sentence(would))))
+
+
+def _pooled(claim: Claim, estimates: Mapping[str, Estimate], mean: Estimate | None) -> str:
+    """Return the side of the threshold on which the mean lies, if no network contradicts it."""
+    above, below, around = _sides(claim, estimates)
+    if mean is None or not around:
+        return ""
+    if mean.low > claim.threshold and not below:
+        return "above"
+    return "below" if mean.high < claim.threshold and not above else ""
+
+
+def _split(claim: Claim, estimates: Mapping[str, Estimate]) -> str:
+    """Return "holds in 3 of 6, not in 2", and how many networks say neither."""
+    above, below, around = map(len, _sides(claim, estimates))
+    claimed, other = (above, below) if claim.above else (below, above)
+    said = f"holds in {claimed} of {len(estimates)}, not in {other}"
+    return f"{said}, undecided in {around}" if around else said
 
 
 def _sides(claim: Claim, estimates: Mapping[str, Estimate]) -> tuple[list[str], ...]:
@@ -135,29 +173,64 @@ def _sides(claim: Claim, estimates: Mapping[str, Estimate]) -> tuple[list[str], 
     return above, below, around
 
 
-def in_brief(claim: Claim, estimates: Mapping[str, Estimate], networks: int = 0) -> str:
+def would_decide(claim: Claim, estimates: Mapping[str, Estimate]) -> str:
+    """Return what would decide an open claim: `decided_by`, or about how many more sentences.
+
+    An interval is about as wide as 1/√n for n sentences. With enough of them, all intervals that
+    include the threshold would lie on one side of it, if their values stayed the same.
+    """
+    if claim.decided_by or not estimates:
+        return claim.decided_by
+    times = 1.0
+    for name in _sides(claim, estimates)[2]:
+        one = estimates[name]
+        distance = claim.threshold - one.value
+        width = (one.high if distance > 0 else one.low) - one.value
+        times = max(times, (width / distance) ** 2 if distance else math.inf)
+    if times > _MOST_TIMES:
+        return f"more than {_MOST_TIMES} times as many sentences"
+    return f"about {math.ceil(10 * times) / 10:g} times as many sentences"
+
+
+def _sentence(would: str) -> str:
+    return f"{would[0].upper()}{would[1:]} would decide it." if would else ""
+
+
+def in_brief(
+    claim: Claim,
+    estimates: Mapping[str, Estimate],
+    networks: int = 0,
+    mean: Estimate | None = None,
+) -> str:
     """Return the reason of `decide` in a few words: on which side the intervals lie, and a doubt.
 
-    A doubt is what keeps a result from deciding the claim: `other_test`, or `limits` if all
-    intervals lie on the other side.
+    A doubt is what keeps a result from deciding the claim: `other_test`, or `limits` if intervals
+    lie on the other side.
     """
     if claim.untestable or not estimates:
-        return "nothing here tests it" if claim.untestable else "not measured"
+        needs = f"; needs {claim.decided_by}" if claim.decided_by else ""
+        return ("nothing here tests it" if claim.untestable else "not measured") + needs
+    verdict, _ = decide(claim, estimates, mean=mean)
     sides = dict(zip(("above", "below", "around"), _sides(claim, estimates), strict=True))
     found = [(side, len(names)) for side, names in sides.items() if names]
     every = f"all {len(estimates)} " if len(estimates) > 1 else ""
     if len(estimates) < networks and not claim.of_pairs:
         every += f"tested (of {networks}) "
     threshold = amount(claim.threshold, claim.unit)
+    if verdict == DIFFERS:
+        return _split(claim, estimates)
     if len(found) == 1:
         said = f"{every}{found[0][0]} {threshold}"
     else:
         (first, count), *rest = found
         said = ", ".join((f"{count} {first} {threshold}", *(f"{n} {side}" for side, n in rest)))
+    if verdict != OPEN:
+        pooled = _pooled(claim, estimates, mean)
+        return f"{said}; mean {pooled}" if pooled else said
     other_side = "below" if claim.above else "above"
-    if claim.other_test or (claim.limits and len(sides[other_side]) == len(estimates)):
+    if claim.other_test or (claim.limits and sides[other_side]):
         said += ", but the paper tests otherwise"
-    return said
+    return f"{said}; needs {would_decide(claim, estimates)}"
 
 
 def everywhere(count: int, noun: str, of: int = 0) -> str:

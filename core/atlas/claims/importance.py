@@ -36,13 +36,20 @@ def importance(network: Network) -> Mapping[str, Statistic]:
         zero = network.measured(HeadLosses())
         zero_RN = changes(zero, "zero")
         other_RN = changes(network.other.measured(HeadLosses()), "zero")
-        matched = counterparts(network.measured(Similarity(network.other.checkpoint.card.folder)))
         kinds = [head[0] for head in heads_of(model)]
         found["same-heads-matter"] = Statistic(
-            matched_correlation(zero_RN, other_RN, matched["partner"], kinds),
+            matched_correlation(zero_RN, other_RN, partners(network), kinds),
             sentences_of(zero, "zero"),
         )
     return found
+
+
+def partners(network: Network) -> np.ndarray:
+    """Return the counterpart of each head in the network's `other`, see `counterparts`: [N]."""
+    if network.other is None:
+        raise ValueError(f"{network.name} has no counterpart")
+    other = network.other.checkpoint.card.folder
+    return counterparts(network.measured(Similarity(other)))["partner"]
 
 
 def single_changes(change_Rn: Doubles, sentences: int) -> dict[str, Statistic]:
@@ -72,16 +79,21 @@ def matched_correlation(
     Each kind is ranked separately, because all heads of one kind may be more important than those
     of the others.
     """
-    from scipy.stats import rankdata  # takes a second to import
-
     of_kind = []
     for kind in KINDS:
         chosen = np.array([k == kind for k in kinds])
-        own_Rn, other_Rn = (
-            rankdata(values_Rn, axis=1) - (chosen.sum() + 1) / 2
-            for values_Rn in (own_RN[:, chosen], other_RN[:, partner_N[chosen]])
-        )
-        product_R = (own_Rn * other_Rn).sum(1)
-        with np.errstate(invalid="ignore"):  # NaN where all heads of a kind are tied
-            of_kind.append(product_R / np.sqrt((own_Rn**2).sum(1) * (other_Rn**2).sum(1)))
+        of_kind.append(rank_correlation(own_RN[:, chosen], other_RN[:, partner_N[chosen]]))
     return np.mean(of_kind, axis=0)
+
+
+def rank_correlation(own_Rn: Doubles, other_Rn: Doubles) -> Doubles:
+    """Return Spearman's ρ of each replicate: [R]. NaN where all values are tied."""
+    from scipy.stats import rankdata  # takes a second to import
+
+    own_Rn, other_Rn = (
+        rankdata(values_Rn, axis=1) - (values_Rn.shape[1] + 1) / 2
+        for values_Rn in (own_Rn, other_Rn)
+    )
+    product_R = (own_Rn * other_Rn).sum(1)
+    with np.errstate(invalid="ignore"):
+        return product_R / np.sqrt((own_Rn**2).sum(1) * (other_Rn**2).sum(1))

@@ -13,8 +13,18 @@ COLLAPSED = quoted.CROSS_COLLAPSES["removed"] / 100
 """The share of a kind's heads that is removed to compare cross-attention and encoder."""
 DRAWN = 100
 """How many sentences are drawn for statistics that take long."""
-JUDGED = 300
+JUDGED = 600
 """How many sentences are drawn for statistics of wrong words."""
+ABLATED = 400
+"""How many sentences are drawn for the loss without single heads."""
+UNREADABLE = 200
+"""How many sentences are drawn in the language that a network writes, and given to it."""
+CRAZY = quoted.CRAZY_HEADS["heads"] / quoted.CRAZY_HEADS["of"]
+"""The share of decoder heads that are said to make most of what a network makes up."""
+ARTICLES = 200
+"""How many sentences are drawn for the statistic of articles' genders."""
+TRIGGERS = 2
+"""How many source words are few."""
 ALPHA = 0.2
 """The weight of a token's own probability in RAUQ's confidence."""
 SINK = 0.3
@@ -24,9 +34,10 @@ FREQUENT = int(quoted.RARE_WORDS["frequent"])
 
 _COLLAPSED = amount(COLLAPSED, "share")
 _NO_RETRAINING = (
-    "That would not refute the claim: its authors train the gates that remove heads. Here, heads "
-    "are removed from a network that is not trained further."
+    "Values on the other side would not refute the claim: its authors train the gates that remove "
+    "heads. Here, heads are removed from a network that is not trained further."
 )
+_TRAINED_GATES = "gates that are trained to remove heads"
 _COUNTED = (
     f"p < {SIGNIFICANT} for each head by itself, as in the paper; bootstrap over sentences, normal "
     "approximation. The interval is not a confidence interval: its ends are the counts at "
@@ -95,6 +106,7 @@ LITERATURE: tuple[Claim, ...] = (
         f"network's. {_GREEDY}",
         threshold=0.5,
         limits=_NO_RETRAINING,
+        decided_by=_TRAINED_GATES,
         see="/heads?head=encoder.0.0",
     ),
     Claim(
@@ -107,6 +119,7 @@ LITERATURE: tuple[Claim, ...] = (
         ours=_REMOVABLE,
         threshold=0.5,
         limits=_NO_RETRAINING,
+        decided_by=_TRAINED_GATES,
         see="/heads?head=encoder.0.0",
     ),
     Claim(
@@ -124,6 +137,7 @@ LITERATURE: tuple[Claim, ...] = (
         "interval over the groups.",
         unit="points",
         limits=_NO_RETRAINING,
+        decided_by=_TRAINED_GATES,
         see="/heads?head=cross.0.0",
     ),
     Claim(
@@ -198,6 +212,7 @@ LITERATURE: tuple[Claim, ...] = (
         ours=f"Number of encoder heads whose removal improves BLEU significantly. {_COUNTED}",
         unit="heads",
         threshold=0.5,
+        decided_by="more sentences",
         see="/heads?head=encoder.0.0",
     ),
     Claim(
@@ -216,6 +231,7 @@ LITERATURE: tuple[Claim, ...] = (
         other_test="No result here would decide the claim: it is about several language pairs in "
         "one network, while the test here compares networks that were trained separately for one "
         "pair.",
+        decided_by="one network for several language pairs",
         see="/comparison",
     ),
     Claim(
@@ -258,8 +274,10 @@ LITERATURE: tuple[Claim, ...] = (
         ours="Share of the cross-attention on <eos> and punctuation, averaged over all heads and "
         "rows. These networks have no language tags.",
         threshold=0.5,
-        limits="That would not refute the claim, which is about a network for 200 languages with "
-        "language tags; the paper traces the effect to that network's vocabulary.",
+        limits="Values on the other side would not refute the claim, which is about a network for "
+        "200 languages with language tags; the paper traces the effect to that network's "
+        "vocabulary.",
+        decided_by="a network for many languages, with language tags",
         null="uniform attention",
         see="/heads?head=cross.0.0",
     ),
@@ -332,6 +350,23 @@ LITERATURE: tuple[Claim, ...] = (
         see="/why",
     ),
     Claim(
+        id="gender-by-few-words",
+        family=SOURCES,
+        claim="A few source words trigger the choice of an article's gender.",
+        quote=quoted.TRIGGERS,
+        quantity="preference for an article that two source words bring",
+        ours="log P of the reference's first article minus log P of an article of another gender, "
+        "after the same words. Shown: what this preference gains over seeing no source word if the "
+        f"network sees only the {TRIGGERS} words with the largest gradient × input of it, as a "
+        "share of what it gains by seeing all. We call more than half a trigger. Sentences in "
+        "which the network prefers the other article are left out; "
+        f"{ARTICLES} sentences, networks that write German. The authors compare words by saliency "
+        "alone.",
+        threshold=0.5,
+        null="as many words, drawn at random",
+        see="/why",
+    ),
+    Claim(
         id="value-zeroing-faithful",
         family=SOURCES,
         claim="Zeroing values tells where a token came from better than gradient × input does.",
@@ -340,6 +375,7 @@ LITERATURE: tuple[Claim, ...] = (
         ours=f"{_SHAPLEY}of value zeroing in all layers, minus that of gradient × input.",
         unit="correlation",
         other_test=_OTHER_MEASURE,
+        decided_by="a student trained with each attribution",
         see="/why",
     ),
     Claim(
@@ -352,6 +388,7 @@ LITERATURE: tuple[Claim, ...] = (
         ours=f"{_SHAPLEY}of mean cross-attention weights, minus that of gradient × input.",
         unit="correlation",
         other_test=_OTHER_MEASURE,
+        decided_by="a student trained with each attribution",
         see="/why",
     ),
     Claim(
@@ -385,7 +422,7 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.HEADS_CAUSAL,
         quantity="loss gained without best aligner minus without another",
         ours="Loss per token gained without the cross-attention head that aligns best, minus the "
-        f"mean gain without one other cross-attention head. Zero ablation, {DRAWN} sentences.",
+        f"mean gain without one other cross-attention head. Zero ablation, {ABLATED} sentences.",
         unit="nats",
         see="/heads?head=cross.0.0",
     ),
@@ -397,10 +434,29 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="loss gained without another, of that without best aligner",
         ours="Mean loss gained without one of the other cross-attention heads, as a share of that "
         "gained without the head that aligns best. We call less than a tenth hardly any. Zero "
-        f"ablation, {DRAWN} sentences.",
+        f"ablation, {ABLATED} sentences.",
         threshold=0.1,
         above=False,
         see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="aligning-heads-same",
+        family=ALIGNMENT,
+        claim="The heads that align are the same whichever languages are translated.",
+        quote=quoted.HEADS_SAME,
+        quantity="rank correlation of alignment error, two networks",
+        ours="Rank correlation (Spearman) between the alignment errors of cross-attention heads, "
+        "by weights in their better reading, and those of their counterparts in the other "
+        "implementation's network of the same direction. Counterparts are heads with similar maps "
+        "on other sentences. We call a correlation above 0.5 the same.",
+        of_pairs=True,
+        unit="correlation",
+        threshold=0.5,
+        other_test="No result here would decide the claim: it is about several language pairs in "
+        "one network, while the test here compares networks that were trained separately for one "
+        "pair.",
+        decided_by="one network for several language pairs",
+        see="/comparison",
     ),
     Claim(
         id="penultimate-layer-aligns",
@@ -499,6 +555,22 @@ LITERATURE: tuple[Claim, ...] = (
         see="/heads?head=decoder.0.0",
     ),
     Claim(
+        id="few-heads-hallucinate",
+        family=ERRORS,
+        claim="A few decoder heads make most of what a network makes up.",
+        quote=quoted.CRAZY_HEADS,
+        published=(quoted.CRAZY_HEADS["share"] / 100,),
+        quantity="made-up translations that are gone without a few heads",
+        ours="The network gets sentences in the language that it writes. A greedy translation is "
+        "made up if most of its words are not in the given sentence. Shown: how many fewer are "
+        f"made up without the {amount(CRAZY, 'share')} of the decoder's self-attention heads "
+        "whose single removal leaves fewest, chosen on every second sentence and tested on the "
+        f"others; {UNREADABLE} sentences, zero ablation. The authors give sounds without speech.",
+        threshold=0.5,
+        null="as many other heads, drawn at random",
+        see="/heads?head=decoder.0.0",
+    ),
+    Claim(
         id="sinks-exist",
         family=ROLES,
         claim="A head puts most of its attention on the first token.",
@@ -535,7 +607,7 @@ LITERATURE: tuple[Claim, ...] = (
         "are the least and the largest share that agree with the stored snapshots.",
         threshold=0.5,
         above=False,
-        limits="Snapshots closer together would decide it.",
+        decided_by="snapshots closer together",
         see="/training",
     ),
     Claim(
@@ -548,6 +620,7 @@ LITERATURE: tuple[Claim, ...] = (
         unit="BLEU",
         untestable="The claim is about networks that are trained with fixed heads from the start, "
         "and no network here is.",
+        decided_by="networks trained with fixed heads",
         see="/heads?head=encoder.0.0",
     ),
 )

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType
 
-from core.atlas.claims.alignment import alignment
+from core.atlas.claims.alignment import alignment, alike
 from core.atlas.claims.attention import attention
 from core.atlas.claims.board import Board, Origin
-from core.atlas.claims.claim import Claim, Estimate
+from core.atlas.claims.claim import Claim
 from core.atlas.claims.errors import errors
+from core.atlas.claims.gender import gender
+from core.atlas.claims.hallucinations import hallucinations
 from core.atlas.claims.importance import importance
 from core.atlas.claims.lens import lens
 from core.atlas.claims.literature import ALIGNMENT, LITERATURE, STATES
 from core.atlas.claims.network import Network
 from core.atlas.claims.pruning import pruning
 from core.atlas.claims.sinks import sinks
-from core.atlas.claims.sources import faithfulness, shares
-from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
+from core.atlas.claims.sources import ROLLOUT, faithfulness, rolled_out, shares
+from core.atlas.claims.statistic import (
+    VARIANT,
+    SmallestDifference,
+    Statistic,
+    mean_of,
+    mean_of_estimates,
+)
 from core.atlas.claims.training import training
 
 Measured = Mapping[str, Statistic | SmallestDifference]
-_MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...] = (
+_OF_SHARES = ("source-share-falls", "source-share-at-eos")
+_MEASURES: tuple[tuple[FunctionType, int, tuple[str, ...]], ...] = (
     (attention, 2, ("positional-heads", "rare-word-head", "eos-and-punctuation")),
     (
         alignment,
@@ -32,7 +42,9 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
             *("other-heads-idle", "penultimate-layer-aligns"),
         ),
     ),
-    (shares, 3, ("source-share-falls", "source-share-at-eos")),
+    (alike, 1, ("aligning-heads-same",)),
+    (shares, 3, _OF_SHARES),
+    (rolled_out, 1, tuple(f"{id}{VARIANT}{ROLLOUT}" for id in _OF_SHARES)),
     (faithfulness, 6, ("value-zeroing-faithful", "attention-faithful")),
     (
         lens,
@@ -50,6 +62,8 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
             "attention-adds-to-probability",
         ),
     ),
+    (hallucinations, 3, ("few-heads-hallucinate",)),
+    (gender, 2, ("gender-by-few-words",)),
     (sinks, 1, ("sinks-exist", "sinks-are-empty")),
     (training, 1, ("role-by-a-jump",)),
     (importance, 30, ("few-heads-matter", "removal-helps", "same-heads-matter")),
@@ -64,9 +78,14 @@ _MEASURES: tuple[tuple[Callable[[Network], Measured], int, tuple[str, ...]], ...
 )
 """Measures, parts of the work in each, about proportional to its time, and its claims."""
 _LACKS = {
+    "few-heads-hallucinate": "The networks make up no text.",
+    "gender-by-few-words": "No network here translates into German.",
     "sinks-are-empty": "No decoder head has a sink.",
     "role-by-a-jump": "The networks have no snapshots of their training.",
 }
+_GERMAN = {"gender-by-few-words"}
+_OF_PAIRS = {claim.id for claim in LITERATURE if claim.of_pairs}
+NAMES = tuple(measure.__name__ for measure, _, _ in _MEASURES)
 PARTS = sum(parts for _, parts, _ in _MEASURES)
 
 
@@ -77,11 +96,13 @@ def measure_board(
     command: str,
     on_progress: Callable[[int], object] = lambda parts: None,
     known: Board | None = None,
+    only: Collection[str] = NAMES,
 ) -> Board:
-    """Measure every claim on every network, without those that have estimates in `known`.
+    """Measure every claim on every network, except where `known` has estimates.
 
-    The rows of `known` are taken over with the networks on which they were measured. Raises
-    ValueError if it comes from other weights or texts.
+    `only` names the measures that are used, by default all NAMES.
+    The mean of a row with known estimates is that of all, see `mean_of_estimates`. Raises
+    ValueError if `known` comes from other weights or texts.
 
     `on_progress` is called with the number of newly finished parts of the work. Each network has
     PARTS parts.
@@ -101,25 +122,38 @@ def measure_board(
     )
     if known is not None:
         origin = _with(origin, known.origin)
-    kept = {} if known is None else known.estimates
+    estimates = {} if known is None else {id: dict(of) for id, of in known.estimates.items()}
+    means = {} if known is None else dict(known.means)
+    variants = {} if known is None else {id: dict(of) for id, of in known.variants.items()}
+
+    def known_on(network: Network, id: str) -> bool:
+        claim, _, variant = id.partition(VARIANT)
+        known = variants.get(claim, {}) if variant else estimates.get(id, {})
+        return (variant or _name(network, id)) in known
+
     found: dict[str, dict[str, Statistic | SmallestDifference]] = {}
-    pairs = {claim.id for claim in LITERATURE if claim.of_pairs}
     for network in networks:
         for measure, part, ids in _MEASURES:
-            statistics = {} if kept.keys() >= {*ids} else measure(network)
-            for id in statistics.keys() - kept.keys():
-                name = network.checkpoint.card.direction if id in pairs else network.name
-                found.setdefault(id, {})[name] = statistics[id]
+            new = [id for id in ids if _has(network, id) and not known_on(network, id)]
+            statistics: Measured = measure(network) if new and measure.__name__ in only else {}
+            for id in statistics.keys() & new:
+                found.setdefault(id, {})[_name(network, id)] = statistics[id]
             on_progress(part)
-    estimates: dict[str, Mapping[str, Estimate]] = dict(kept)
-    means: dict[str, Estimate] = {} if known is None else dict(known.means)
     for id, of_network in found.items():
-        has = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
-        if has:
-            estimates[id] = has
-        complete = len(has) == sum(id not in pairs or n.other is not None for n in networks)
-        if complete and (mean := mean_of(list(of_network.values()))):
-            means[id] = mean
+        old = estimates.get(id, {})
+        new = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
+        has = {**old, **new}
+        tested = {_name(network, id) for network in networks if _has(network, id)}
+        mean = None
+        if has and tested <= has.keys():
+            mean = mean_of_estimates(has.values()) if old else mean_of(list(of_network.values()))
+        claim, _, variant = id.partition(VARIANT)
+        if variant:
+            variants.setdefault(claim, {}).update({variant: mean} if mean else {})
+            continue
+        estimates |= {id: has} if has else {}
+        means.pop(id, None)
+        means |= {id: mean} if mean else {}
     return Board(
         origin,
         estimates,
@@ -129,7 +163,20 @@ def measure_board(
             for claim in LITERATURE
             if claim.id not in estimates and not claim.untestable
         },
+        variants,
     )
+
+
+def _has(network: Network, id: str) -> bool:
+    """Return whether a claim is measured on a network: on the first of a pair, or on its output."""
+    if id in _GERMAN:
+        return network.checkpoint.card.target_language == "de"
+    return network.other is not None or id not in _OF_PAIRS
+
+
+def _name(network: Network, id: str) -> str:
+    """Return the name that a claim's estimate on a network has: its own or its direction's."""
+    return network.checkpoint.card.direction if id in _OF_PAIRS else network.name
 
 
 def _with(origin: Origin, known: Origin) -> Origin:

@@ -172,6 +172,23 @@ HEADS_CAUSAL = Quote(
     "Without them, translation declines sharply; without other heads drawn at random, little.",
     {},
 )
+HEADS_SAME = Quote(
+    _ALIGNMENT_HEADS,
+    "The set of these heads “shows strong consistency across different language pairs”.",
+    {},
+)
+CRAZY_HEADS = Quote(
+    "Wang et al. 2025, arXiv 2505.12969 (Calm-Whisper), abstract",
+    "{heads} of {of} decoder self-attention heads account for over {share} % of what Whisper makes "
+    "up where nobody speaks.",
+    {"heads": 3, "of": 20, "share": 75},
+)
+TRIGGERS = Quote(
+    "Hackenbuchner, Tezcan & Daems 2026, arXiv 2512.08440, abstract",
+    "Contrastive saliency tells which source words trigger the gender in the translation "
+    "(gender-ambiguous English to German and Spanish); they overlap with those that people name.",
+    {},
+)
 PENULTIMATE = Quote(
     f"Garg et al. 2019, “Jointly Learning to Align and Translate”; {_SECOND_HAND}",
     "The mean weights of the layer before the last align best.",

@@ -1,6 +1,6 @@
 """Statistics of claims about where tokens come from: shares of the source, faithful attributions.
 
-Axes: R replicates, B sentences, T target tokens.
+Axes: R replicates, B sentences, L layers, s sublayers, T target tokens, D d_model.
 """
 
 from __future__ import annotations
@@ -9,18 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.stats import spearmanr
+from torch import Tensor
 
 from core.analysis.attribution import source_words
 from core.atlas.claims.literature import DRAWN
 from core.atlas.claims.network import Network
-from core.atlas.claims.statistic import Statistic
+from core.atlas.claims.statistic import VARIANT, Statistic
 from core.atlas.corpus import Sentence, drawn
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.attribution import attributions, shapley
+from core.experiments.experiment import model_inputs
 from core.experiments.relevance import relevances
+from core.experiments.values import transformed_values
 from core.frozen import Doubles
+from core.record.activations import hidden_states
+from core.record.capture import AttentionCall, capture
 
 SAMPLE = 60
 """The number of sentences for which Shapley values are computed: 2ⁿ passes for n words."""
@@ -44,22 +50,67 @@ def source_shares(checkpoint: Checkpoint, sentence: Sentence) -> Doubles:
     return source_T / (source_T + prefix_T)
 
 
+@torch.inference_mode()
+def rolled_out_shares(checkpoint: Checkpoint, sentence: Sentence) -> Doubles:
+    """Return the share of each decoder row's final state that comes from the source: [T], 0 to 1.
+
+    Computed by norm rollout (after Kobayashi et al. 2021): in each attention layer, a state mixes
+    the residual path and what each key adds, in proportion to their norms. What cross-attention
+    adds comes from the source alone; what self-attention takes from a row comes from it to the
+    extent of that row's share. Feed-forward layers and norms are left out. Hooks are process-wide:
+    the caller must hold the model's lock.
+    """
+    model = checkpoint.model
+    with capture(model) as captured, hidden_states(model) as states:
+        model(*model_inputs(model, *sentence.ids))
+    calls = {(call.site.kind, call.site.layer): call for call in captured.calls()}
+    after_LsTD = states.sublayers("decoder")[:, :, 0]
+    x_TD = states.embeddings["decoder"][0]
+    share_T = np.zeros(len(x_TD))
+    for layer, after_sTD in enumerate(after_LsTD):
+        mixed_TTD = _parts(calls["decoder", layer])
+        mixed_TTD[range(len(x_TD)), range(len(x_TD))] += x_TD
+        norms_TT = _norms(mixed_TTD)
+        share_T = (norms_TT / norms_TT.sum(-1, keepdims=True)) @ share_T
+        own_T = _norms(after_sTD[0])
+        added_T = _norms(_parts(calls["cross", layer])).sum(-1)
+        share_T = (added_T + own_T * share_T) / (added_T + own_T)
+        x_TD = after_sTD[-1]
+    return share_T
+
+
+def _parts(call: AttentionCall) -> Tensor:
+    """Return what each key adds to each query, summed over heads: [Q, K, D]."""
+    return torch.einsum("hqk,hkd->qkd", call.weights[0], transformed_values(call))
+
+
+def _norms(vectors: Tensor) -> Doubles:
+    return vectors.double().norm(dim=-1).cpu().numpy()
+
+
+ROLLOUT = "norm rollout"
+
+
 @dataclass(frozen=True)
 class SourceShares:
     """Measure how the source's share changes along a sentence, and at <eos>.
 
-    Only sentences with at least 3 rows before <eos> count. Sums over them:
+    `method` is "", or ROLLOUT for `rolled_out_shares`. Only sentences with at least 3 rows before
+    <eos> count. Sums:
 
     - along [R]: of the rows before <eos>, the last third's mean share minus the first third's
     - at_eos [R]: the share where <eos> is produced, minus the preceding row's share
     - drawn [R]: how many sentences each replicate draws; sentences: how many there are
     """
 
+    method: str = ""
+
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         chosen = [sentence for sentence in chunk if len(sentence.target) > 3]
         if not chosen:
             return Sums()
-        changes_B2 = np.array([changes(source_shares(checkpoint, s)) for s in chosen])
+        shares_of = rolled_out_shares if self.method == ROLLOUT else source_shares
+        changes_B2 = np.array([changes(shares_of(checkpoint, s)) for s in chosen])
         weights_BR = bootstrap_weights(sentence.index for sentence in chosen)
         along_R, at_eos_R = (weights_BR.T @ changes_B2).T
         return Sums(
@@ -126,6 +177,13 @@ def shares(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of the claims about the source's share on one network."""
     lines = drawn(network.text.lines, DRAWN, _SEED)
     return share_statistics(network.measured(SourceShares(), lines))
+
+
+def rolled_out(network: Network) -> Mapping[str, Statistic]:
+    """Return the same statistics with shares by norm rollout, as variants."""
+    lines = drawn(network.text.lines, DRAWN, _SEED)
+    found = share_statistics(network.measured(SourceShares(ROLLOUT), lines))
+    return {f"{id}{VARIANT}{ROLLOUT}": statistic for id, statistic in found.items()}
 
 
 def faithfulness(network: Network) -> Mapping[str, Statistic]:

@@ -6,7 +6,7 @@ sentences, D differences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,9 @@ import numpy as np
 from core.atlas.claims.claim import Estimate
 from core.atlas.intervals import LEVEL, interval
 from core.frozen import Doubles
+
+VARIANT = "|"
+"""Parts a claim's id from the name of another method, in the id of that method's statistic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,17 @@ def mean_of(statistics: Sequence[Statistic | SmallestDifference]) -> Estimate | 
         float(np.mean(nulls)) if nulls else None,
         (low, high) if bounds else None,
     ).estimate
+
+
+def mean_of_estimates(estimates: Collection[Estimate]) -> Estimate:
+    """Return the mean of estimates whose replicates are not known; its interval is the widest.
+
+    It has the means of their bounds, as if the estimates varied together.
+    """
+    nulls = [one.null for one in estimates if one.null is not None]
+    value, low, high = np.mean([(one.value, one.low, one.high) for one in estimates], axis=0)
+    null = _rounded(float(np.mean(nulls))) if nulls else None
+    return Estimate(_rounded(value), _rounded(low), _rounded(high), null)
 
 
 def _rounded(value: float) -> float:
