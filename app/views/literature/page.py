@@ -34,13 +34,13 @@ COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
 
 def counts(board: Board) -> str:
-    """Say how many claims got each verdict, and in how many networks claims were tested."""
+    """Say how many claims got each verdict, and how many networks were tested."""
     verdicts = [row.verdict for row in board.rows]
     holds, fails, differ, undecided = (verdicts.count(verdict) for verdict in VERDICT_COLOURS)
     networks = len(board.origin.weights)
     where = f"{networks} network{'s' * (networks > 1)}"
     return (
-        f"##### {len(verdicts)} published claims, tested in {where}: :blue[{holds} hold], "
+        f"##### {len(verdicts)} published claims, {where}: :blue[{holds} hold], "
         f":orange[{fails} do{'es' * (fails == 1)} not], :violet[{differ} "
         f"differ{'s' * (differ == 1)}], :gray[{undecided} undecided]"
     )
