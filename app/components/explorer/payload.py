@@ -287,7 +287,7 @@ def _quantity(
         else:
             steps = np.round((numbers - low) / ((high - low) or 1.0) * 65535)
             encoded[f"{name}_{kind}"] = steps.astype("<u2").tobytes()
-    heads = int(arrays["cross"].shape[1])
+    heads = {kind: np.shape(arrays[kind])[1] for kind in KINDS}
     return {"levels": None if as_floats else 65535, "heads": heads, "range": ranges}, encoded
 
 
