@@ -389,6 +389,8 @@
  * @property {SentToken[]} targetIn
  * @property {SentToken[]} targetOut
  * @property {Record<Kind, number>} heads
+ * @property {boolean} scaled  whether scores are divided by √d_k
+ * @property {"" | "-bias" | "-nothing"} order  how positions are told apart: by a table, or a bias by distance
  * @property {Record<Kind, number>} layers
  * @property {number[]} probabilities  of the target's tokens
  * @property {Record<Kind, Float32Array>} maps  [layer, head, query, key], 0 where masked

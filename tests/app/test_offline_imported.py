@@ -19,6 +19,7 @@ from app.components.assets import joined
 from app.export import offline, site
 from app.export.rounding import rounded_checkpoint
 from app.export.weights import as_text, tokenizer_of_page
+from app.lessons.texts import text
 from core.checkpoint.folder import save
 from core.config import ModelConfig
 from core.foreign.family import NEVER
@@ -43,9 +44,16 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "marian": {"activation": "silu", "final_norm": False, "decoder_heads": 4},
     "pegasus": {"norm_first": True},
+    "t5": {
+        "norm_first": True,
+        "position_table": "none",
+        "relative_buckets": 8,
+        "relative_distance": 9,
+        "scale_scores": False,
+    },
 }
 TIED = {"share_embeddings": True, "tie_classifier": True, "tied_bias": True}
-PIECES = ("marian", "pegasus")
+PIECES = ("marian", "pegasus", "t5")
 LINES = (
     "Don't, he's: (e.g. foo@bar.com) and https://a.org/b?c=d, www.x.de/y!",
     'He said: "We\'ll pay $5.50/kg, i.e. 3km…" z.B. d.h. usw. :-) ;-( xD',
@@ -62,9 +70,9 @@ def tokenizer(family: str, language: str) -> Tokenizer:
     words = [f"▁{word}" for text in SENTENCES[language] for word in text.split()]
     pieces = list(dict.fromkeys([*letters, "▁", *words]))
     scores = [-3.0 - len(piece) / 2 - at / 100 for at, piece in enumerate(pieces)]
-    if family != "pegasus":
+    if family != "t5":
         return PieceTokenizer(pieces, scores)
-    codes = {"de": 9, "fr": 7, "en": 12}  # as mBART has them; and a prefix, as T5 has it
+    codes = {"de": 9, "fr": 7, "en": 12}  # as mBART has them; and a prefix
     shown = [None if id in codes.values() else score for id, score in enumerate(scores, start=4)]
     frame = Frame(first=(9,), forced=(7,), languages=codes, prefix="liest ")
     return PieceTokenizer(pieces, shown, frame=frame)
@@ -186,14 +194,12 @@ def test_an_imported_folder_becomes_a_page_and_a_site(
     offline_context: BrowserContext, tmp_path, capsys
 ):
     """As both READMEs say; its languages are named by their codes, its author by the folder."""
-    folder = write(tmp_path / "opus-de-fr", "pegasus", "fr")
+    folder = write(tmp_path / "opus-de-fr", "t5", "fr")
     given = ["--checkpoint", str(folder), "--out"]
     offline.run(offline.parser().parse_args([*given, str(tmp_path / "opus.html")]))
     site.run(site.parser().parse_args([*given, str(tmp_path / "site")]))
     assert "opus-de-fr" in capsys.readouterr().out
-    credit = (
-        "Imported from opus-mt-ar-en (pegasus). Author: Language Group <b>X</b>. Licence: CC-BY"
-    )
+    credit = "Imported from opus-mt-ar-en (t5). Author: Language Group <b>X</b>. Licence: CC-BY"
     address = (tmp_path / "opus.html").as_uri() + "#source=Der+Mann+liest+.&beam=4"
     with opened_offline(offline_context, address, tmp_path.as_uri()) as page:
         expect(page.locator(".explorer[data-painted]")).to_be_visible()
@@ -209,9 +215,15 @@ def test_an_imported_folder_becomes_a_page_and_a_site(
         expect(row).to_contain_text("French")
         part(page, "to").select_option(label="English (en)")
         other = translator.between("de", "en").inspect("Der Mann liest .", beam=4)
-        assert other.translation != own.translation
-        expect(part(page, "translation")).to_have_text(other.translation)
         expect(row).to_contain_text("English")
+        ids = page.evaluate("headlight.translate('Der Mann liest .').then(({ ids }) => ids)")
+        assert ids == [token.id for token in other.target_out] and ids[0] == 12
         assert "from_language=de&to_language=en" in page.url
+        page.get_by_role("button", name="Lesson: positions").click()
+        said = page.locator("[data-page=lesson] [data-part=sections]")
+        expect(said).to_contain_text(text("positions", "about-bias"))
+        expect(said.locator("canvas, h3")).to_have_count(0)
+        page.get_by_role("button", name="Lesson: masks").first.click()
+        expect(said).to_contain_text("softmax(QK\u1d40 + B + M)")
     index = (tmp_path / "site/index.html").read_text(encoding="utf-8")
     assert "German → French" in index and "headlight-de-fr.html" in index

@@ -24,6 +24,8 @@ export function readPass(packed) {
     maps: {},
     masks: {},
     positions: asFloats(raw.positions),
+    scaled: raw.scaled,
+    order: raw.order,
   };
   for (const kind of /** @type {Kind[]} */ (["encoder", "decoder", "cross"])) {
     const cells = (kind === "encoder" ? S : T) * (kind === "decoder" ? T : S);

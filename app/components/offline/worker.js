@@ -31,7 +31,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf
  *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}
  *   lesson {direction, text, beam, edits} → {payload, again}: the translation is found without edits; `payload` is a pass
  *     over it under `edits`. It also has float32 `positions`, the encodings added
- *     to the source tokens [token, dimension]. `again` is a new translation under `edits`, or null if `edits` removes the
+ *     to the source tokens [token, dimension], and says whether scores are `scaled` and in which `order` positions are told apart: ""
+ *     by a table, "-bias" by distance, "-nothing". `again` is a new translation under `edits`, or null if `edits` removes the
  *     causal mask
  *   states {mode: "copy" | "push", direction, text, other, beam, turn, way, copied, pushed, asked: the push that was chosen | null} → {data}:
  *     `CopyData` or `PushData`, with the text form of its `edits`; pictures {direction, text, other, beam, way, copied, about} →
@@ -239,7 +240,9 @@ async function lesson({ direction, text, beam, edits: written }) {
   const edits = parseEdits(written);
   const target = before.targetOut.map(({ id }) => id);
   const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
-  const more = { positions: bytesOf(before.sourcePositions) };
+  const { scale_scores: scaled, position_table, relative_buckets } = network.config;
+  const order = position_table !== "none" ? "" : relative_buckets ? "-bias" : "-nothing";
+  const more = { positions: bytesOf(before.sourcePositions), scaled, order };
   const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), ...more });
   return { payload, again: edits.causalMask ? translate(network, tokenizers, text, { beam, edits }).text : null };
 }
