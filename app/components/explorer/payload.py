@@ -261,7 +261,7 @@ def _size(data: dict[str, Any]) -> int:
     return blobs + len(json.dumps(words, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _heads(heads: dict[str, int]) -> dict[str, int] | int:
+def _heads(heads: Mapping[Any, int]) -> Mapping[Any, int] | int:
     """Return the number of heads: by kind if the sides differ."""
     return heads if len(set(heads.values())) > 1 else heads["cross"]
 
