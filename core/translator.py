@@ -41,7 +41,6 @@ from core.record.teacher_forced import (
     PassInput,
     TeacherForcedPass,
     plan_batches,
-    teacher_forced_pass,
     teacher_forced_passes,
 )
 from core.search.beam import Hypothesis, search
@@ -328,7 +327,7 @@ class Translator:
             ids = torch.tensor([source_ids], device=self.device)
             forced = self._forced
             prefix = prefix if prefix[: len(forced)] == forced else (*forced, *prefix)
-            tree = search_tree(self._model, ids, decode, prefix)
+            tree = search_tree(self._model, ids, decode, prefix, len(forced))
         used = {node.id for node in tree.nodes}
         used |= {id for node in tree.nodes for id, _ in node.next}
         tokens = {id: self._target.token(id) for id in used}
@@ -555,7 +554,8 @@ class Translator:
         """Return the ids to feed; without a given target, feed the best hypothesis."""
         target = hypotheses[0].ids if task.target is None else [t.id for t in task.target]
         self._check_size(len(task.source), len(target))
-        return PassInput([t.id for t in task.source], target, [h.ids for h in hypotheses])
+        source = [t.id for t in task.source]
+        return PassInput(source, target, [h.ids for h in hypotheses], len(self._forced))
 
     def _check_size(self, source: int, target: int) -> None:
         """Raise InputError if the maps for these numbers of tokens exceed a record's limits."""
@@ -621,9 +621,8 @@ class Translator:
         hypotheses = [h.ids for h in record.hypotheses]
         edits, (means, lens) = record.edits, self._given(record.edits)
         with self._lock:
-            result = teacher_forced_pass(
-                self._model, source, target, edits, hypotheses, means=means, lens=lens
-            )
+            inputs = PassInput(source, target, hypotheses, len(self._forced))
+            (result,) = teacher_forced_passes(self._model, [inputs], edits, means=means, lens=lens)
         tokenizers = self._source, self._target
         return dataclasses.replace(record, checks=check(record, result.evidence, tokenizers, edits))
 

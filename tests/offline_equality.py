@@ -80,11 +80,12 @@ class OfflineNetwork:
         options = {"beam": beam, "edits": edits, "target": target}
         record = json.loads(self.page.evaluate(work, [text, options]))
         if "failed" not in record:
-            S, T, H = len(record["source"]), len(record["targetOut"]), record["heads"]
+            S, T, heads = len(record["source"]), len(record["targetOut"]), record["heads"]
             sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
             record |= {name: _floats(record[name]) for name in ARRAYS}
             for kind in KINDS:
-                record[kind] = record[kind].reshape(record["layers"][kind], H, *sizes[kind])
+                shape = record["layers"][kind], heads[kind], *sizes[kind]
+                record[kind] = record[kind].reshape(shape)
         return record
 
     def hypotheses(self, texts: Sequence[str], beam: int) -> list[list[list[int]]]:

@@ -67,7 +67,7 @@
  * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
  * @typedef {{source: string, family: string, credit: string, not_proven: string[],
  *   compared: {what: string, max_abs_diff: number, limit: number, passed: boolean}[]}} Imported  see core/checkpoint/imported.py
- * @typedef {number | Record<Kind, number>} Heads  by kind for maps from other tools
+ * @typedef {number | Record<Kind, number>} Heads  by kind if the sides differ, and for maps from other tools
  * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
  *   change: number[] | null, request?: number | null, means?: {sentences: number, corpus: string} | null}} WhatIf  means: what
  *   the heads' average outputs are averaged over, if an edit uses them; text: all edits in their text form; before:
@@ -388,7 +388,9 @@
  * @property {SentToken[]} source
  * @property {SentToken[]} targetIn
  * @property {SentToken[]} targetOut
- * @property {number} heads
+ * @property {Record<Kind, number>} heads
+ * @property {boolean} scaled  whether scores are divided by √d_k
+ * @property {"" | "-bias" | "-nothing"} order  how positions are told apart: by a table, or a bias by distance
  * @property {Record<Kind, number>} layers
  * @property {number[]} probabilities  of the target's tokens
  * @property {Record<Kind, Float32Array>} maps  [layer, head, query, key], 0 where masked
@@ -424,7 +426,7 @@
  * @property {RecordToken[]} source
  * @property {RecordToken[]} targetIn
  * @property {RecordToken[]} targetOut
- * @property {number} heads
+ * @property {Record<Kind, number>} heads
  * @property {Record<Kind, number>} layers
  * @property {Float32Array} encoder  [layer, head, query, key], like `decoder` and `cross`
  * @property {Float32Array} decoder

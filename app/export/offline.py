@@ -36,12 +36,13 @@ from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
 from app.plan import Plan
 from core.analysis.quality_warnings import FUNCTION_WORDS
-from core.checkpoint.folder import Card, read_card
+from core.checkpoint.folder import Card, language_of, read_card
 from core.command import Parser, main, refuse_unwritable
 from core.data.corpora import LANGUAGES, about
 from core.data.tasks import PASTED, TASKS
 from core.files import write_atomic
 from core.record.record import TranslationRecord
+from core.text.tokenizer import Frame
 
 _HERE = Path(__file__).parent
 _COMPONENTS = _HERE.parent / "components"
@@ -97,8 +98,19 @@ class Network:
             "left_out": self.left_out,
             "certainty": self._certainty(),
             "examples": self.examples,
+            **self._spoken(),
             "pairs": [[p.title(direction), *p.texts(direction)] for p in minimal_pairs(direction)],
         }
+
+    def _spoken(self) -> dict[str, Any]:
+        """Return the names of all languages by code, and the usual pair, if there are codes."""
+        frame = Frame.from_json(_header(self.weights)["tokenizer"])
+        code_of = {id: code for code, id in frame.languages.items()}
+        if not code_of:
+            return {}
+        names = {code: LANGUAGES[language_of(code)] for code in frame.languages}
+        names = dict(sorted(names.items(), key=lambda item: item[::-1]))
+        return {"languages": names, "spoken": [code_of[frame.first[0]], code_of[frame.forced[0]]]}
 
     def _certainty(self) -> dict[str, list[tuple[float, str]]]:
         """Return limits of the mean probability with a line each, by search."""

@@ -26,7 +26,6 @@ from core.checkpoint.head_means import HeadMeans, load_means
 from core.checkpoint.lens import FILE as LENS_FILE
 from core.checkpoint.lens import Lens, load_lens
 from core.checkpoint.validate import read_verified
-from core.config import ModelConfig
 from core.data.corpora import LANGUAGES
 from core.kinds import KINDS, SIDES
 from core.model.baseline import scratch_names
@@ -44,8 +43,6 @@ def pack(folder: Path, int8: bool = False) -> bytes:
     for a tokenizer that the page cannot run.
     """
     config = read_configuration(folder)
-    if problem := why_not(config.model):
-        raise ValueError(f"{folder.name} cannot become a page: {problem}; save a record as a page")
     files, card = read_verified(folder, config), read_card(folder)
     header = {
         "about": {
@@ -65,14 +62,6 @@ def pack(folder: Path, int8: bool = False) -> bytes:
     means = load_means(folder, config.model) if (folder / MEANS_FILE).exists() else None
     lens = load_lens(card) if (folder / LENS_FILE).exists() else None
     return packed(header, _tensors(config, files.weights), means, int8, lens)
-
-
-def why_not(model: ModelConfig) -> str:
-    """Return why the page cannot run a network of this shape, or ""."""
-    sides = model.num_heads, model.heads("decoder")
-    if sides[0] != sides[1]:
-        return f"its layers have {sides[0]} heads in the encoder, but {sides[1]} in the decoder"
-    return ""
 
 
 def packed(

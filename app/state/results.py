@@ -240,6 +240,11 @@ def splitting(card: Card, text: str, side: Side) -> Splitting:
     return cached(("splitting", key_of(card), text, side), splitting)
 
 
+def prefixed(card: Card, text: str) -> str:
+    """Return a source as the network reads it, with its prefix in front."""
+    return _tokenizer(card, "encoder").frame.prefixed(text)
+
+
 def shares_tokenizer(card: Card) -> bool:
     """Return whether both sides are split by the same tokenizer."""
     return _tokenizer(card, "encoder") is _tokenizer(card, "decoder")

@@ -65,6 +65,12 @@ _EDITS: Mapping[Bug | None, Edits] = {
 """The mistakes that an edit can make; the others change the attention itself."""
 
 
+def possible(config: ModelConfig) -> tuple[Bug, ...]:
+    """Return the mistakes that change a network; T5 scales no scores and shifts no positions."""
+    without = {"unscaled": not config.scale_scores, "shifted": config.position_table == "none"}
+    return tuple(bug for bug in BUGS if not without.get(bug))
+
+
 @contextmanager
 def broken(model: Seq2Seq, bug: Bug | None) -> Generator[None]:
     """Make one mistake in the whole network inside the block; None leaves the network unchanged.
@@ -207,20 +213,21 @@ def _masks(batch: _Batch, bug: Bug | None) -> dict[Kind, Bools]:
 @of_pass
 @torch.inference_mode()
 def bug_translation(
-    model: Seq2Seq, source: Sequence[int], target: Sequence[int], bug: Bug | None
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], bug: Bug | None, forced: int = 0
 ) -> tuple[int, ...]:
     """Translate greedily with the broken network; return the ids, with <eos> unless cut off.
 
     For each token, the broken network runs the whole prefix again, as in training: with a KV cache
     no query could see a later token, whatever the mask. The healthy network writes the same tokens
     either way, so it uses the cache. The source is padded as in `bug_pass`; `target` limits the
-    length of the broken translation (see `MORE`). Call it like `bug_pass`.
+    length of the broken translation (see `MORE`), and its first `forced` ids begin both. Call it
+    like `bug_pass`.
     """
     batch = _batch(model, source, target)
     if bug is None:
-        return greedy(model, batch.source[:1])[0][0].ids
+        return greedy(model, batch.source[:1], tuple(target[:forced]))[0][0].ids
     limit = min(length_limit(batch.S, model.config.max_length), len(target) + MORE, LONGEST)
-    ids = [BOS]
+    ids = [BOS, *target[:forced]]
     with broken(model, bug):
         memory, mask = model.encode(batch.source)
         while len(ids) <= limit and ids[-1] != EOS:
@@ -260,9 +267,9 @@ class Symptoms:
     """The correlation of these log-weights with the healthy scores."""
     transposed: float
     """The correlation of these log-weights with the healthy scores with query and key swapped."""
-    position: int
+    position: float
     """The position, counted from 0, that was added to the first source token. Its row of the table
-    is the nearest to the token's input vector minus the token's embedding."""
+    is the nearest to the token's input vector minus the token's embedding. NaN without a table."""
     tokens_read: int
     """The number of probed source tokens on which a head's map in the first encoder layer depends;
     the smallest such number over the heads."""
@@ -376,8 +383,10 @@ def _correlation(first: Doubles, second: Doubles) -> float:
     return float((first * second).sum()) / norm if norm > 0 else math.nan
 
 
-def _first_position(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> int:
+def _first_position(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> float:
     """Return the position whose encoding the first source token's input vector contains."""
+    if model.config.position_table == "none":
+        return math.nan
     embeddings = model.embeddings
     table = embeddings.source_positions(min(batch.S + 2, model.config.max_length))
     first = batch.source[:1]

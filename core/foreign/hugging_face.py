@@ -311,6 +311,14 @@ def activation_of(name: str) -> Activation:
     return ACTIVATIONS[name]
 
 
+def feed_forward_of(name: str) -> tuple[bool, Activation]:
+    """Return whether T5's feed-forward layers are gated, and their activation."""
+    if name == "gated-gelu":
+        return True, "gelu_tanh"  # the approximate one
+    gate, _, activation = name.rpartition("-")
+    return gate == "gated", activation_of(activation if gate in ("", "gated") else name)
+
+
 def _are_untied(weights: Weights) -> bool:
     """Return whether both sides' tables are saved and differ from the shared one, or it is missing.
 

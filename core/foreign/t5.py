@@ -3,16 +3,8 @@
 from typing import Any, NotRequired, TypedDict
 
 from core.config import ModelConfig
+from core.foreign import hugging_face as saved
 from core.foreign.family import Names, Options, Plan, Reader, attention, signature
-from core.foreign.hugging_face import (
-    HARMLESS,
-    OF_SEARCH,
-    activation_of,
-    check_settings,
-    equal,
-    of_search,
-    read_settings,
-)
 from core.foreign.sources import naming
 from core.foreign.vocabularies import sentencepiece
 from core.foreign.weights import Weights
@@ -30,15 +22,11 @@ _FIELDS = {
     "relative_attention_max_distance": "relative_distance",
 }
 """Our name of each setting that is read as it is; ModelConfig checks its type and range."""
-_USUAL: dict[str, Any] = {
-    "layer_norm_epsilon": 1e-6,
-    "n_positions": 512,
-    "relative_attention_num_buckets": 32,
-}
-_USUAL |= {"relative_attention_max_distance": 128, "feed_forward_proj": "relu"}
-_OTHERS = """dense_act_fn dropout_rate feed_forward_proj initializer_factor is_gated_act
-    scale_decoder_outputs""".split()
-_KNOWN = HARMLESS | OF_SEARCH | set(_FIELDS) | set(_OTHERS)
+_USUAL: dict[str, Any] = {"layer_norm_epsilon": 1e-6, "n_positions": 512}
+_USUAL |= {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
+_USUAL |= {"feed_forward_proj": "relu"}
+_OTHERS = "dense_act_fn dropout_rate initializer_factor is_gated_act scale_decoder_outputs".split()
+_KNOWN = saved.HARMLESS | saved.OF_SEARCH | set(_FIELDS) | set(_USUAL) | set(_OTHERS)
 _FIXED = {"is_encoder_decoder": True, "is_decoder": False, "forced_bos_token_id": None}
 _SHAPE: dict[str, Any] = {"norm_first": True, "norm": "rms", "position_table": "none"}
 _SHAPE |= dict.fromkeys(("qkv_bias", "linear_bias", "scale_scores", "scale_embeddings"), False)
@@ -61,9 +49,7 @@ def _names(gated: bool) -> Names:
     outside = {"embeddings.source_table": "shared", "embeddings.classifier": "lm_head"}
     feed, inner = {}, {"inner": "wi_0" if gated else "wi", "gate": "wi_1", "outer": "wo"}
     for side, n in (("encoder", 1), ("decoder", 2)):
-        feed[side] = {
-            f"feed_forward.{ours}": f"{n}.DenseReluDense.{x}" for ours, x in inner.items()
-        }
+        feed[side] = {f"feed_forward.{own}": f"{n}.DenseReluDense.{x}" for own, x in inner.items()}
         bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias"
         outside |= {f"{side}_norm": f"{side}.final_layer_norm", f"{side}_bias": bias}
     layer, parts = "{side}.block.{layer}.layer", parts | feed["decoder"]
@@ -73,27 +59,25 @@ def _names(gated: bool) -> Names:
 def _read(weights: Weights, options: Options) -> Plan:
     """Return the plan of a saved folder. Raises ValueError for unknown or unsupported settings."""
     folder = weights.source
-    config = _USUAL | read_settings(folder, "t5", ("t5", "mt5"), _KNOWN, _FIXED)
+    config = _USUAL | saved.read_settings(folder, "t5", ("t5", "mt5"), _KNOWN, _FIXED)
     config.setdefault("num_decoder_layers", config.get("num_layers"))
-    given = check_settings(_Settings, folder, config)
+    given = saved.check_settings(_Settings, folder, config)
     ids = {"pad": given["pad_token_id"], "end": given["eos_token_id"]}
     ids["start"] = given.get("decoder_start_token_id", ids["pad"])
     both = sentencepiece("t5", folder, options, given["vocab_size"], ids)
-    gated, _, activation = f"-{given['feed_forward_proj']}".rpartition("-")
-    if given["feed_forward_proj"] == "gated-gelu":
-        activation = "gelu_new"  # the approximate one
-    elif gated not in ("", "-gated"):
-        activation = given["feed_forward_proj"]  # unknown
+    gated, activation = saved.feed_forward_of(given["feed_forward_proj"])
     # mT5 never scales its output; T5 does, unless its tables were untied when it was trained.
     scales = given.get("tie_word_embeddings", True) and config.get("model_type") != "mt5"
     sizes: dict[str, Any] = {name: config.get(theirs) for theirs, name in _FIELDS.items()}
-    tied = "lm_head.weight" not in weights or equal(weights, "lm_head.weight", "shared.weight")
+    copies = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"]
+    same = [n for n in copies if n in weights and saved.equal(weights, n, "shared.weight")]
+    tied = "lm_head.weight" in same or "lm_head.weight" not in weights
     with naming(folder / "config.json"):
         ours = ModelConfig(
             source_vocab_size=len(both.rows),
             target_vocab_size=len(both.rows),
-            activation=activation_of(activation),
-            gated=gated == "-gated",
+            activation=activation,
+            gated=gated,
             share_embeddings=True,
             tie_classifier=tied,
             tied_bias=tied,
@@ -101,14 +85,12 @@ def _read(weights: Weights, options: Options) -> Plan:
             **sizes,
             **_SHAPE,
         )
-    copies = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"]
-    same = [n for n in copies if n in weights and equal(weights, n, "shared.weight")]
     unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
     return Plan(
-        *(ours, _names(ours.gated), both, both),
+        *(ours, _names(gated), both, both),
         skipped=dict.fromkeys(same, "equal to shared") | {unused: "there is no such bias"},
         zeros=frozenset({f"embeddings.{'tied_bias' if tied else 'classifier.bias'}"}),
-        remarks=of_search(config),
+        remarks=saved.of_search(config),
     )
 
 

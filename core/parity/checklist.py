@@ -124,7 +124,7 @@ def _structure(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterat
 
 
 def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """Check embedding·√d_model + position against the paper's formula.
+    """Check embedding·√d_model + position against the paper's formula, and a norm of the sum.
 
     Both models share the embedding class, so comparing them would show nothing. Sinusoids are in
     float32, as in the models.
@@ -139,14 +139,19 @@ def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
         if scratch.config.learned_positions:
             positions = getattr(embeddings, f"{side}_positions").weight[:length]
         else:
+            first = 2 * (scratch.config.position_table == "fairseq")  # as core.model.positions says
             angles = [
-                [t / 10_000 ** (i // 2 * 2 / width) for i in range(width)] for t in range(length)
+                [t / 10_000 ** (i // 2 * 2 / (width - first)) for i in range(width)]
+                for t in range(first, first + length)
             ]
             waves = [[(math.sin, math.cos)[i % 2](a) for i, a in enumerate(row)] for row in angles]
             positions = torch.tensor(waves, dtype=torch.float32)
         with torch.no_grad():
             embedded = getattr(embeddings, side)(ids)
             expected = table[ids] * scale + positions
+            if scratch.config.embedding_norm:
+                norm = getattr(embeddings, f"{side}_norm")
+                expected = F.layer_norm(expected, (width,), norm.weight, norm.bias, norm.eps)
         name = f"{side} embeddings against the paper's formula"
         yield _close(name, embedded[real], expected[real])
 

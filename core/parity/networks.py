@@ -75,9 +75,12 @@ VARIANTS: Mapping[str, ModelConfig] = {
     "SiLU, a bias under a tied classifier": small(
         activation="silu", share_embeddings=True, tie_classifier=True, tied_bias=True
     ),
-    "embeddings not scaled, no final norm": small(scale_embeddings=False, final_norm=False),
+    "embeddings not scaled, no final norm, fairseq's positions": small(
+        scale_embeddings=False, final_norm=False, position_table="fairseq"
+    ),
     "all variants together": small(
         learned_positions=True,
+        embedding_norm=True,
         qkv_bias=False,
         layer_norm_eps=1e-12,
         mask_score=-10_000.0,

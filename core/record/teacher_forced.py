@@ -56,12 +56,14 @@ class TeacherForcedPass:
 class PassInput(NamedTuple):
     """One sentence to feed: ids of the source, the target and the hypotheses of the search.
 
-    Each sequence ends with <eos>, unless it was cut at a length limit.
+    Each sequence ends with <eos>, unless it was cut at a length limit. The first `forced` ids of a
+    hypothesis do not count in its log-probability.
     """
 
     source: Sequence[int]
     target: Sequence[int]
     hypotheses: Sequence[Sequence[int]] = ()
+    forced: int = 0
 
     @property
     def rows(self) -> list[list[int]]:
@@ -159,7 +161,10 @@ def _one(
     rows, target = inputs.rows, list(inputs.target)
     S, T = len(inputs.source), len(target)
     logits_TV = logits_TV[:T]
-    sums = {tuple(ids): _log_prob(plain[rows.index(list(ids))], ids) for ids in inputs.hypotheses}
+    sums = {
+        tuple(ids): _log_prob(plain[rows.index(list(ids))], ids, inputs.forced)
+        for ids in inputs.hypotheses
+    }
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
     best = log_probs_TV.topk(ALTERNATIVES, dim=-1)
     target_T1 = torch.tensor(target, device=logits_TV.device)[:, None]
@@ -244,11 +249,11 @@ def _plain_logits(
     return [list(islice(logits, count)) for count in counts]
 
 
-def _log_prob(logits_TV: Tensor, ids: Sequence[int]) -> float:
-    """Return the sum of the log-probabilities of the ids, in nats."""
+def _log_prob(logits_TV: Tensor, ids: Sequence[int], forced: int) -> float:
+    """Return the sum of the log-probabilities of the ids after the forced ones, in nats."""
     ids_T1 = torch.tensor(list(ids), device=logits_TV.device)[:, None]
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
-    return log_probs_TV.gather(1, ids_T1).cpu().sum(dtype=torch.float64).item()
+    return log_probs_TV.gather(1, ids_T1)[forced:].cpu().sum(dtype=torch.float64).item()
 
 
 def _learned_positions(embeddings: Embeddings) -> tuple[Tensor, Tensor] | None:

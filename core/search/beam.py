@@ -49,8 +49,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Return each row's finished hypotheses, best first: one if greedy, else up to `beam`.
 
-    Every translation begins with the `forced` ids, whatever their probability. It is part of every
-    score, unlike in transformers, which counts a forced id as certain.
+    Every translation begins with the `forced` ids, whatever their probability. They count as
+    certain, as in transformers: no score contains it.
     """
     if config.beam == 1:
         return greedy(model, source_NS, forced)
@@ -74,7 +74,7 @@ def greedy(
         best_N, token_N = model.top_tokens.best(logits)
         if (step := len(written[active[0]])) < len(forced):
             token_N = torch.full_like(token_N, forced[step])
-            best_N = log_probabilities(logits)[:, forced[step]]
+            best_N = torch.zeros_like(best_N)
         open_rows = []
         for row, (n, token, lp) in enumerate(
             zip(active, token_N.tolist(), best_N.tolist(), strict=True)
@@ -145,18 +145,23 @@ def beam(
     model: Seq2Seq, source_NS: Tensor, config: DecodeConfig, forced: tuple[int, ...] = ()
 ) -> list[list[Hypothesis]]:
     """Run beam search (Sutskever et al. 2014, §3.2) with the length penalty of Wu et al. 2016."""
-    for step in steps(model, source_NS, config, forced):
+    for step in steps(model, source_NS, config, forced, len(forced)):
         beams = step.beams
     return [state.finished for state in beams]
 
 
 def steps(
-    model: Seq2Seq, source_NS: Tensor, config: DecodeConfig, prefix: tuple[int, ...] = ()
+    model: Seq2Seq,
+    source_NS: Tensor,
+    config: DecodeConfig,
+    prefix: tuple[int, ...] = (),
+    certain: int = 0,
 ) -> Iterator[Step]:
     """Yield each step of a beam search; the last one holds the results.
 
     Call it in inference mode: entering that mode at every step costs more than a matmul.
-    A forced `prefix` of ids is followed first, whatever its probability.
+    A forced `prefix` of ids is followed first, whatever its probability; that of its first
+    `certain` ids is not counted.
     """
     device, N, K = source_NS.device, len(source_NS), config.beam
     lengths = (source_NS != PAD).sum(dim=1).tolist()
@@ -173,6 +178,8 @@ def steps(
         totals = [beams[n].totals for n in active]
         if step < len(prefix):
             forced = log_probabilities(logits_NKV[:, 0])[:, prefix[step]].tolist()
+            if step < certain:
+                forced = [0.0] * len(forced)
             candidates = [
                 [Candidate(total[0] + log_prob, 0, prefix[step])]
                 for total, log_prob in zip(totals, forced, strict=True)

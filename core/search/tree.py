@@ -91,12 +91,17 @@ class WrittenTree(Frozen):
 
 @torch.inference_mode()
 def search_tree(
-    model: Seq2Seq, source_1S: Tensor, config: DecodeConfig, prefix: tuple[int, ...] = ()
+    model: Seq2Seq,
+    source_1S: Tensor,
+    config: DecodeConfig,
+    prefix: tuple[int, ...] = (),
+    certain: int = 0,
 ) -> SearchTree:
     """Search one sentence like core.search.beam and record every step; beam 1 is greedy.
 
-    A forced `prefix` of ids is followed first, whatever its probability. Raises ValueError if it is
-    too long, continues after <eos>, or contains an id that cannot be generated.
+    A forced `prefix` of ids is followed first, whatever its probability; its first `certain` ids,
+    which the network forces, have the log-probability 0. Raises ValueError if it is too long,
+    continues after <eos>, or contains an id that cannot be generated.
     """
     limit = length_limit(source_1S.shape[1], model.config.max_length)
     if len(prefix) > limit:
@@ -111,7 +116,7 @@ def search_tree(
     nodes = [root]
     index_of: dict[tuple[int, ...], int] = {(): 0}
     state = first_beam_state(config.beam)
-    for number, step in enumerate(steps(model, source_1S, config, prefix), start=1):
+    for number, step in enumerate(steps(model, source_1S, config, prefix, certain), start=1):
         log_probs_KV, candidates, after = step.log_probs()[0], step.candidates[0], step.beams[0]
         best = log_probs_KV.topk(min(ALTERNATIVES, log_probs_KV.shape[-1]), dim=-1)
         for row, (ids, total) in enumerate(zip(state.prefixes, state.totals, strict=True)):
@@ -136,7 +141,9 @@ def search_tree(
                     id=candidate.id,
                     step=number,
                     rank=rank,
-                    log_prob=log_probs_KV[candidate.row, candidate.id].item(),
+                    log_prob=log_probs_KV[candidate.row, candidate.id].item()
+                    if number > certain
+                    else 0.0,
                     total=candidate.total,
                     score=penalised(candidate.total, number, config.length_penalty),
                     status=status,

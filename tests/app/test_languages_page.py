@@ -204,7 +204,9 @@ def test_positions_speaks_of_a_network_without_a_table(root, shown):
     files = root / "t5-de-en"
     tokenizer = load(files).source_tokenizer
     sizes = {"source_vocab_size": tokenizer.size, "target_vocab_size": tokenizer.size}
-    for name, more in (("bias", {"relative_buckets": 8, "relative_distance": 9}), ("nothing", {})):
+    biased = dict.fromkeys(("scale_scores", "qkv_bias", "linear_bias"), False)
+    biased |= {"relative_buckets": 8, "relative_distance": 9}
+    for name, more in (("bias", biased), ("nothing", {})):
         config = small.config(**sizes, share_embeddings=True, position_table="none", **more)
         made = build("scratch", config).eval()
         save(root / f"{name}-de-en", made, "scratch", ("de", "en"), (tokenizer,) * 2, {}, {})
@@ -213,3 +215,14 @@ def test_positions_speaks_of_a_network_without_a_table(root, shown):
         said = " ".join(page.texts())
         assert text("positions", f"about-{name}") in said
         assert ("Inside a head" in said) == (name == "bias")
+        figure = page.payload("figure_one")
+        assert figure["inView"] == text("figure_one", f"positions-{name}")
+        assert not any("positions" in block["id"] for block in figure["blocks"])
+    masks, head = (shown("bias", page, source="Ein Hund.") for page in ("masks", "head"))
+    (formula,) = masks.texts(kind="latex")
+    assert "sqrt" not in formula and "+ B + M" in formula and text("masks", "bias") in masks.texts()
+    assert not any("+ b_" in one or "b^O" in one for one in head.texts(kind="latex"))
+    bugs = shown("bias", "bugs", source="Ein Hund.")
+    assert text("bugs", "fewer") in bugs.texts() and len(bugs.payload("asked_bug")["options"]) == 6
+    tokens = shown("t5", "tokens", source="Ein Hund.").payload("tokens_sentence")
+    assert len(tokens["units"]) == 4 + 2  # translate German to English:

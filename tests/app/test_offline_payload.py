@@ -103,7 +103,7 @@ def as_worker(record: TranslationRecord) -> dict[str, Any]:
         "source": [token(one) for one in record.source],
         "targetIn": [token(one) for one in record.target_in],
         "targetOut": [token(one) for one in record.target_out],
-        "heads": record.encoder.shape[1],
+        "heads": {kind: record.maps(kind).shape[1] for kind in KINDS},
         "layers": {kind: len(record.maps(kind)) for kind in KINDS},
         **{kind: record.maps(kind) for kind in KINDS},
         "masks": {kind: record.mask(kind) for kind in KINDS},

@@ -163,6 +163,9 @@ def test_invalid_records_are_rejected() -> None:
     invalid = synthetic_quantity(SHORT, "scores")
     invalid["decoder"][0, 0, 0, 5] = np.inf  # masked, so not sent
     payload(SHORT, VIEW, quantities={"scores": invalid})
+    more = {**invalid, "encoder": np.repeat(invalid["encoder"], 2, 1)}  # twice the heads
+    sent = payload(SHORT, VIEW, quantities={"scores": more})["quantities"]["scores"]["heads"]
+    assert sent == {kind: more[kind].shape[1] for kind in KINDS}
     invalid["decoder"][0, 0, 5, 0] = np.inf
     for record, view, quantities, words in (
         *((with_weight(weight), VIEW, {}, "cross") for weight in (np.nan, -0.1, 1.5)),

@@ -8,7 +8,7 @@ import torch
 
 pytest.importorskip("transformers")
 
-from transformers import AutoTokenizer, NllbTokenizer
+from transformers import AutoTokenizer, M2M100ForConditionalGeneration, NllbTokenizer
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from core.config import DecodeConfig
@@ -16,6 +16,7 @@ from core.foreign.family import Options
 from core.foreign.importing import Result, import_network
 from core.foreign.vocabularies import sentencepiece
 from core.model.parts import buckets_of
+from core.search import beam as searches
 from core.search.beam import beam, greedy
 from core.text.tokenizer import EOS, encode_source
 from core.translator import Translator
@@ -67,6 +68,28 @@ def test_a_trained_network_writes_the_originals_ids(name, sizes, tmp_path):
     theirs, lines = trained(tmp_path / "theirs", name, 20, **sizes)
     convert(tmp_path / "theirs", name)
     assert agreement(theirs, tmp_path, lines[:8])["greedy"] == 8
+
+
+def test_a_forced_language_has_the_librarys_score(tmp_path):
+    """Both count it as certain."""
+    folder = saved(tmp_path / "theirs", "m2m100")
+    convert(folder, "m2m100")
+    mine = Translator.load(tmp_path / "mine-de-en")
+    theirs = M2M100ForConditionalGeneration.from_pretrained(folder).eval()
+    ids = [token.id for token in encode_source(mine._source, "Zwei Hunde spielen.")] + [EOS]
+    options, size = Options(("de", "en"), **codes("m2m100")), theirs.config.vocab_size
+    table = sentencepiece("m2m100", folder, options, size, ROLES["m2m100"]).rows.tolist()
+    (forced,) = mine._forced
+    config = DecodeConfig(beam=3, length_penalty=0.0)
+    found = searches.search(mine._model, torch.tensor([ids]), config, (forced,))[0][0]
+    written = theirs.generate(
+        torch.tensor([[table[id] for id in ids]]),
+        **{"num_beams": 3, "length_penalty": 0.0, "max_new_tokens": len(found.ids)},
+        **{"forced_bos_token_id": table[forced], "bad_words_ids": [[1]], "do_sample": False},
+        **{"return_dict_in_generate": True, "output_scores": True},
+    )
+    assert written.sequences[0, 1:].tolist() == [table[id] for id in found.ids]
+    assert found.score == pytest.approx(written.sequences_scores[0].item(), abs=1e-4)
 
 
 def agreement(theirs: Any, folder: Path, lines: list[str]) -> dict[str, int]:

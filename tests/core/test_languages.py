@@ -69,6 +69,10 @@ def test_every_translation_begins_with_the_forced_language(many, beam):
     assert (record.source_language, record.target_language) == ("French", "Hebrew")
     tree = chosen.search_tree(texts[0], decode=DecodeConfig(beam=beam))
     assert [h.ids for h in tree.tree.hypotheses] == [h.ids for h in found[0].hypotheses]
+    assert [n.log_prob for n in tree.tree.nodes if n.step == 1] == [0.0]  # certain, so not counted
+    (first, *rest), best = record.log_probs, record.hypotheses[0]
+    assert first < 0 and best.log_prob == pytest.approx(sum(rest), abs=1e-4)
+    assert tree.tree.hypotheses[0].log_prob == pytest.approx(best.log_prob, abs=1e-4)
     assert {h.ids[0] for h in many.translate(texts[0]).hypotheses} == {frame.languages["en_XX"]}
 
 
@@ -94,7 +98,7 @@ def test_the_search_after_a_forced_token_is_that_of_its_continuation(beam):
     for hypothesis in found:
         fed = torch.tensor([[BOS, *hypothesis.ids[:-1]]])
         log_probs = model(source, fed).log_softmax(-1)[0]
-        total = log_probs.gather(1, torch.tensor(hypothesis.ids)[:, None]).sum().item()
+        total = log_probs.gather(1, torch.tensor(hypothesis.ids)[:, None])[2:].sum().item()
         assert hypothesis.ids[:2] == (7, 9)
         assert hypothesis.log_prob == pytest.approx(total, abs=1e-4)
     if beam == 1:

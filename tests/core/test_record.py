@@ -267,7 +267,7 @@ def test_the_models_own_length_limit_is_enforced_everywhere(narrow):
     ],
 )
 def test_invalid_target_ids_are_rejected(translator, monkeypatch, ids, message):
-    monkeypatch.setattr("core.translator.teacher_forced_pass", None)
+    monkeypatch.setattr("core.translator.teacher_forced_passes", None)
     with pytest.raises(InputError, match=message):
         translator.inspect(SENTENCE, target_ids=ids)
 

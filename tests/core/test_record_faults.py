@@ -17,7 +17,7 @@ from core.record.capture import Captured
 from core.record.checks import check
 from core.record.edits import Edits
 from core.record.record import RecordHypothesis, TranslationRecord
-from core.record.teacher_forced import teacher_forced_pass
+from core.record.teacher_forced import teacher_forced_pass, teacher_forced_passes
 from core.text.tokenizer import BOS, UNK
 from core.translator import Translator
 from tests.core.test_check import LABELS, POSITIONS, PROBABILITIES, RECOMPUTED, TEXT, with_values
@@ -315,9 +315,9 @@ def test_recheck_holds_the_lock(translator, record, monkeypatch):
 
     def watched(*arguments, **named):
         held.append(translator._lock.locked())
-        return teacher_forced_pass(*arguments, **named)
+        return teacher_forced_passes(*arguments, **named)
 
-    monkeypatch.setattr("core.translator.teacher_forced_pass", watched)
+    monkeypatch.setattr("core.translator.teacher_forced_passes", watched)
     translator.recheck(record)
     assert held == [True] and not translator._lock.locked()
 

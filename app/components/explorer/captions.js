@@ -46,7 +46,7 @@ export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort
 
 /** Change in the log-probability of some produced tokens, in nats, when a head is ablated. @param {Readonly<RecordData>} data */
 export function effectOf(data, kind, layer, head, tokens) {
-  const start = (layer * data.heads + head) * data.sides.produced.length;
+  const start = (layer * data.headsOf[kind] + head) * data.sides.produced.length;
   return tokens.reduce((sum, token) => sum + data.effects[kind][start + token], 0);
 }
 

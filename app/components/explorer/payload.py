@@ -121,7 +121,7 @@ def payload(
         "source_text": record.source_text,
         "translation": record.translation,
         "levels": levels,
-        "heads": heads if imported or len(set(heads.values())) > 1 else heads["cross"],
+        "heads": heads if imported else _heads(heads),
         "layers": {kind: int(weights.shape[0]) for kind, weights in maps.items()},
         "source_language": record.source_language,
         "target_language": record.target_language,
@@ -261,6 +261,11 @@ def _size(data: dict[str, Any]) -> int:
     return blobs + len(json.dumps(words, ensure_ascii=False).encode("utf-8", "replace"))
 
 
+def _heads(heads: Mapping[Any, int]) -> Mapping[Any, int] | int:
+    """Return the number of heads: by kind if the sides differ."""
+    return heads if len(set(heads.values())) > 1 else heads["cross"]
+
+
 def _float32(numbers: np.ndarray) -> bytes:
     return np.ascontiguousarray(numbers, dtype="<f4").tobytes()
 
@@ -287,7 +292,7 @@ def _quantity(
         else:
             steps = np.round((numbers - low) / ((high - low) or 1.0) * 65535)
             encoded[f"{name}_{kind}"] = steps.astype("<u2").tobytes()
-    heads = int(arrays["cross"].shape[1])
+    heads = _heads({kind: np.shape(arrays[kind])[1] for kind in KINDS})
     return {"levels": None if as_floats else 65535, "heads": heads, "range": ranges}, encoded
 
 

@@ -35,12 +35,9 @@ def names(config: ModelConfig) -> dict[str, str]:
         f"in each of {count} layers" if count > 1 else "in its one layer"
         for count in (config.num_encoder_layers, config.num_decoder_layers)
     )
-    positions = {"none": "none; scores depend on distances"}.get(
-        config.position_table, "sines and cosines"
-    )
-    if config.learned_positions:
-        positions = "a learned table"
+    positions = "a learned table" if config.learned_positions else "sines and cosines"
     size = f"{config.d_model:,} numbers"
+    first = "after the embeddings, " * config.embedding_norm
     final = " and after the last layer of each stack" if config.final_norm else ""
     return {
         "inputs": "Inputs: the tokens of the source sentence",
@@ -48,7 +45,7 @@ def names(config: ModelConfig) -> dict[str, str]:
         "source_positions": f"Positional encoding of the source: {positions}",
         "encoder": f"Encoder self-attention, {heads['encoder']} {encoder}: source tokens look at "
         "each other",
-        "norm": f"Add & norm: a layer's input is added to its output; norms {norm}{final}",
+        "norm": f"Add & norm: a layer's input is added to its output; norms {first}{norm}{final}",
         "feed": f"Feed-forward layers: {config.dim_feedforward:,} hidden numbers for each token",
         "outputs": "Outputs, shifted right: the tokens written so far, after <bos>",
         "target_embedding": f"Output embedding: {size} for each token written so far",
@@ -73,7 +70,8 @@ def draw(
     caption is `in_view` or, if that is "", the description of the first highlighted block.
 
     With `norm_first`, each norm is drawn below its sub-layer, as computed; otherwise above it, as
-    in the paper. `final_norm` adds a norm above each stack.
+    in the paper. `final_norm` adds a norm above each stack, `embedding_norm` one above
+    the embeddings. Without a table of positions, nothing is added to the embeddings.
     """
     encoder, decoder = (_Stack(config, x) for x in _COLUMNS.values())
     encoder.inputs("inputs", "source", ("Inputs",), "Input")
@@ -162,6 +160,9 @@ class _Stack:
     def inputs(self, id: str, side: str, text: tuple[str, ...], word: str) -> None:
         self.box(id, text + ("",) * (2 - len(text)), 26, boxed=False)
         self.block(f"{side}_embedding", (f"{word} embedding",), _ONE_LINE)
+        if self.config.position_table == "none":
+            self.bottom = self.y + 2 * _STEP
+            return
         at = self.y + 20
         self.arrows.append(((self.x, self.y), (self.x, at - 7)))
         self.sums.append((self.x, at))
@@ -171,6 +172,9 @@ class _Stack:
         self.arrows.append(((near, at), (self.x + self.side * 7, at)))
         self.y = at + 7
         self.bottom = at + 20  # of the frame
+        if self.config.embedding_norm:
+            self.block("norm", ("Norm",), _THIN)
+            self.bottom = self.y + 13
 
     def sublayer(
         self, id: str, text: tuple[str, ...], fork: Callable[[_Stack], None] | None = None

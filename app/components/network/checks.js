@@ -12,9 +12,9 @@ const check = (name, figure, limit, words) => ({ name, passed: figure <= limit, 
 /**
  * Check a record's rows and masked cells, that recording changed nothing, that no row sees a later token, and that search
  * and pass agree. Encodes the source once and decodes twice, or once without a causal mask.
- * @param {Float32Array} logits of the recorded pass, [T, V] @returns {Check[]}
+ * @param {Float32Array} logits of the recorded pass, [T, V] @param {number} forced how many tokens of a hypothesis count as certain @returns {Check[]}
  */
-export function checksOf(network, record, logits) {
+export function checksOf(network, record, logits, forced) {
   const { edits, hypotheses } = record;
   const targetIn = idsOf(record.targetIn);
   network.free();
@@ -24,7 +24,7 @@ export function checksOf(network, record, logits) {
     "All logits, compared with those of the same pass without recording: not a bit may differ. Shown: the largest difference.";
   const found = [...weightChecks(record), check("Recording leaves the output unchanged", plain, 0, words)];
   if (edits.causalMask) found.push(causalCheck(network, memory, targetIn, edits, logits));
-  if (hypotheses.length) found.push(searchCheck(hypotheses[0], record.logProbs));
+  if (hypotheses.length) found.push(searchCheck(hypotheses[0], record.logProbs.slice(forced)));
   return found;
 }
 
@@ -54,8 +54,8 @@ function weightChecks(record) {
  * The cells that may hold weight, [layer, head, query, key], as in core/record/softmax.py: neither masked nor cut. In a
  * row set by hand, only unmasked cells with a nonzero weight count.
  */
-function unmaskedCells({ layers, heads, source, targetOut, masks, edits }, kind) {
-  const mask = masks[kind];
+function unmaskedCells({ layers, heads: byKind, source, targetOut, masks, edits }, kind) {
+  const mask = masks[kind], heads = byKind[kind];
   const keys = kind === "decoder" ? targetOut.length : source.length;
   const queries = mask.length / keys;
   const cells = new Uint8Array(layers[kind] * heads * mask.length);

@@ -80,7 +80,7 @@ export async function patchAll(network, clean, corrupted, way, side, pause = asy
   const same = contrast.fed.map((_, t) => [t, t]), partners = { encoder: pairsOf(into, from, "encoder"), decoder: same };
   const donor = { source: idsOf(from.source), target: contrast.fed }, source = idsOf(into.source);
   const [start, end] = [source, donor.source].map((ids) => logitDifference(network, ids, contrast));
-  const difference = Math.abs(start - end), { num_heads: H, num_encoder_layers, num_decoder_layers } = network.config;
+  const difference = Math.abs(start - end), { num_encoder_layers, num_decoder_layers } = network.config;
   if (difference < LEAST_DIFFERENCE)
     return { cells: [], heads: {}, problem: `both sentences differ by ${difference.toFixed(2)} nats in these two words: below ${LEAST_DIFFERENCE} nats, shares are not defined` };
   let memory = null; // once copies no longer reach the encoder, it runs no more
@@ -99,7 +99,7 @@ export async function patchAll(network, clean, corrupted, way, side, pause = asy
       await pause();
     }
     for (let layer = 0; layer < layersOf[kind]; layer++) {
-      heads[kind].push(Array.from({ length: H }, (_, head) => share({ headPatches: copies(kind, layer, head) })));
+      heads[kind].push(Array.from({ length: into.heads[kind] }, (_, head) => share({ headPatches: copies(kind, layer, head) })));
       await pause();
     }
   }

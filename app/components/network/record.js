@@ -1,7 +1,7 @@
 // Inspects one sentence, as core/translator.py does: a search, then a recorded teacher-forced pass.
 
 import { checksOf } from "./checks.js";
-import { NO_EDITS, editsText } from "./edits.js";
+import { NO_EDITS, editsText, headsOf } from "./edits.js";
 import { taskOf } from "./input.js";
 import { logProbability, logTotal, search, topLogProbs } from "./search.js";
 import { BOS, idsOf } from "./subwords.js";
@@ -46,14 +46,14 @@ export function inspectUnchecked(network, tokenizers, text, { beam = 5, edits = 
     source: task.source,
     targetIn: [tokenizer.token(BOS), ...targetOut.slice(0, -1)],
     targetOut,
-    heads: config.num_heads,
+    heads: { encoder: headsOf(config, "encoder"), decoder: headsOf(config, "decoder"), cross: headsOf(config, "cross") },
     layers: { encoder: config.num_encoder_layers, decoder: config.num_decoder_layers, cross: config.num_decoder_layers },
     ...pass,
     alternatives: pass.alternatives.map((row) => row.map(({ id }) => tokenizer.token(id))),
     hypotheses: hypotheses.map((one) => ({ text: tokenizer.decode(one.ids), ...one })),
     edits, editsText: editsText(edits), checks: [],
   };
-  return { record, makeChecks: () => checksOf(network, record, logits) };
+  return { record, makeChecks: () => checksOf(network, record, logits, tokenizer.forced.length) };
 }
 
 /* Such as "greedy", "beam 5, edited" or "given target". */
@@ -103,13 +103,14 @@ function masksOf(S, T, { causalMask, hiddenSource }) {
  * @returns {Promise<Record<Kind, Float32Array>>} [layer, head, target token]; negative where the head helped
  */
 export async function headEffects(network, record, pause = async () => {}) {
-  const { layers, heads, edits } = record;
+  const { layers, edits } = record;
   const [source, targetIn, written] = [record.source, record.targetIn, record.targetOut].map(idsOf);
   network.free();
   const memory = network.encode(source, edits); // shared by all heads of the decoder
   const unedited = targetLogProbs(network.decode(targetIn, memory, edits), written);
   const effects = /** @type {Record<Kind, Float32Array>} */ ({});
   for (const [kind, count] of Object.entries(layers)) {
+    const heads = record.heads[kind];
     effects[kind] = new Float32Array(count * heads * written.length);
     for (let map = 0; map < count * heads; map++) {
       const off = { kind, layer: Math.floor(map / heads), head: map % heads };

@@ -61,15 +61,15 @@ const START = { ids: [], logProbs: [], logProb: 0 };
 const extended = ({ ids, logProbs, logProb }, id, own) =>
   ({ ids: [...ids, id], logProbs: [...logProbs, own], logProb: logProb + own });
 
-/* The log-probability of a forced id in a row of logits, as the only continuation. */
-const only = (logits, id) => [{ id, logProb: logProbability(logits[id], logTotal(logits)) }];
+/* A forced id as the only continuation: it counts as certain. */
+const only = (id) => [{ id, logProb: 0 }];
 
 /* Take the most likely token at each step, after the forced ones, until <eos> or the length limit. */
 function greedy(network, cache, limit, { edits, forced }) {
   let written = START;
   for (let token = BOS; token !== EOS && written.ids.length < limit; token = written.ids.at(-1)) {
     const logits = network.step([token], [0], cache, edits), step = written.ids.length;
-    const [{ id, logProb }] = step < forced.length ? only(logits, forced[step]) : topLogProbs(logits, 1, NEVER_WRITTEN);
+    const [{ id, logProb }] = step < forced.length ? only(forced[step]) : topLogProbs(logits, 1, NEVER_WRITTEN);
     written = extended(written, id, logProb);
   }
   return { ...written, score: written.logProb };
@@ -105,7 +105,7 @@ function bestCandidates(open, logits, beam, forced = null) {
   const V = logits.length / open.length, count = Math.max(2 * beam, 5);
   const candidates = open.flatMap(({ logProb }, row) => {
     const own_V = logits.subarray(row * V, (row + 1) * V);
-    const best = forced === null ? topLogProbs(own_V, count, NEVER_WRITTEN) : only(own_V, forced);
+    const best = forced === null ? topLogProbs(own_V, count, NEVER_WRITTEN) : only(forced);
     return best.map(({ id, logProb: own }) => ({ row, id, own, total: logProb + own }));
   });
   return candidates.toSorted((a, b) => b.total - a.total).slice(0, count);

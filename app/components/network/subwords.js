@@ -70,6 +70,7 @@ export class Tokenizer {
     this.inFront = inFront;
     this.forced = forced;
     this.prefix = prefix;
+    this.languages = languages;
     this.special = new Set([...controls, ...Object.values(languages)]); // other than the four SPECIALS
     this.foldsQuotes = true;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]));
@@ -110,6 +111,11 @@ export class Tokenizer {
   /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens. @param {string} text */
   encodeSource(text) {
     return this.withFirst(this.encode(text));
+  }
+
+  /** The same tokenizer for other languages: the source's token goes in front, the target's is forced. @param {string} from @param {string} to */
+  between(from, to) {
+    return Object.assign(Object.create(this), { inFront: [this.languages[from]], forced: [this.languages[to]] });
   }
 
   /** Put the `first` ids in front of a source's tokens, if there are any. @param {RecordToken[]} tokens */

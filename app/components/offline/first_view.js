@@ -35,7 +35,7 @@ export function openingView(record, link) {
  * weight over all layers and heads is the largest of its row, and one head gives it at least
  * LEAST_WEIGHT. `query` is null if no cell qualifies.
  */
-function firstCell({ cross, source, targetOut, layers, heads }) {
+function firstCell({ cross, source, targetOut, layers, heads: { cross: heads } }) {
   const [S, maps, size] = [source.length, layers.cross * heads, source.length * targetOut.length];
   const keys = wholeWords(source);
   let [best, found] = [0, { layer: 0, head: 0, query: null }];

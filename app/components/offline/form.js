@@ -2,7 +2,7 @@
 
 import { buttonOf, element } from "../shared/dom.js";
 import { keepOnOneLine } from "../shared/single_line.js";
-import { BEAMS, modelOf, searchName, turned } from "./choice.js";
+import { BEAMS, languagesOf, modelOf, searchName, turned } from "./choice.js";
 
 /**
  * @typedef {import("./choice.js").Choice} Choice
@@ -23,6 +23,7 @@ export function listenToForm(parts, models, { choice, shown, change }) {
     option.value = beam;
     parts.beam.append(option);
   }
+  for (const side of ["from", "to"]) parts[side].addEventListener("change", () => change({ [side]: parts[side].value, target: "" }));
   parts.beam.addEventListener("change", () => change({ beam: Number(parts.beam.value) }));
   const entered = () => targetOf(choice(), parts.source.value.trim(), parts.target.value.trim());
   keepOnOneLine(parts.source, () => change(entered()));
@@ -57,17 +58,27 @@ const referenceOf = ({ examples }, source) => examples.find(({ text }) => text =
  */
 export function paintForm(parts, models, choice, change) {
   const model = modelOf(models, choice.direction);
-  const [from, to] = model.direction.split("-");
+  const [source, target] = languagesOf(model, choice), [from, to] = model.spoken ? [choice.from, choice.to].map((code) => code.split("_")[0]) : model.direction.split("-");
   if (parts.directions.children.length !== models.length) paintDirections(parts, models);
   for (const button of parts.directions.querySelectorAll("input")) button.checked = button.value === choice.direction;
   parts["direction-choice"].hidden = models.length < 2;
+  paintLanguages(parts, model, choice);
   parts.beam.value = choice.beam;
-  setField(parts.source, choice.source, from, `Type a sentence in ${model.source}`, `${model.source} sentence`);
-  setField(parts.target, choice.target, to, `Another ${model.target} translation (optional)`, `${model.target} translation to look at`);
+  setField(parts.source, choice.source, from, `Type a sentence in ${source}`, `${source} sentence`);
+  setField(parts.target, choice.target, to, `Another ${target} translation (optional)`, `${target} translation to look at`);
   if (choice.target) parts.another.open = true;
   const reference = referenceOf(model, choice.source);
   parts["use-target"].textContent = reference && !choice.target ? "Use the reference" : "Look at it";
   paintExamples(parts, model, choice, change);
+}
+
+/* The lists of a network with language codes. */
+function paintLanguages(parts, { languages = {}, direction }, choice) {
+  for (const side of ["from", "to"]) {
+    parts[side].parentElement.hidden = !choice[side];
+    if (parts[side].dataset.direction !== direction) parts[side].replaceChildren(...Object.entries(languages).map(([code, name]) => Object.assign(element("option", "", name === code ? code : `${name} (${code})`), { value: code })));
+    Object.assign(parts[side], { value: choice[side] }).dataset.direction = direction;
+  }
 }
 
 function paintDirections(parts, models) {

@@ -42,6 +42,13 @@ export function mountLessons({ place, files, tables, pass, open }) {
   const built = {};
   let latest = 0;
 
+  /* Of a network without a table of positions, there is nothing to show. */
+  const tellWithout = (order) => {
+    const { texts } = tables.positions, line = `${texts[`about${order}`]} ${texts["no-table-nothing"]}`;
+    parts.more.textContent = "";
+    parts.sections.replaceChildren(Object.assign(document.createElement("p"), { textContent: line }));
+    lessons.setAttribute("aria-busy", "false");
+  };
   const show = async (name) => {
     const turn = ++latest;
     place.hidden = !BUILDERS[name];
@@ -63,6 +70,7 @@ export function mountLessons({ place, files, tables, pass, open }) {
       const { pass: shown } = await tools.edited("");
       if (turn !== latest) return;
       parts.sentence.textContent = `${shown.text}\n\u2192 ${shown.translation}`;
+      if (name === "positions" && shown.order) return tellWithout(shown.order);
       for (const section of built[name]) if (turn === latest) await section.show(shown);
     } catch (error) {
       if (turn === latest) parts.problem.textContent = error.message;

@@ -7,7 +7,7 @@ import { confirmComplete, damagedTexts } from "../shared/checksum.js";
 import { labelOf } from "../shared/labels.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
-import { BEAMS, choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
+import { BEAMS, choiceOf, languagesOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { leastCertain, lessCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
 import { isFragmentEscaped, onFragment, readFragment, writeFragment } from "./fragment.js";
@@ -58,6 +58,11 @@ export function openPage() {
   const open = (direction) => {
     if (!opened.has(direction)) opened.set(direction, openNetwork(direction));
     return opened.get(direction);
+  };
+  const openChosen = async () => {
+    const { direction, from, to } = choice, model = modelOf(models, direction);
+    await open(direction);
+    if (model.spoken) await worker.ask("speak", { direction, codes: [from, to], names: languagesOf(model, choice) }, { known: `speak ${direction}` });
   };
   const openNetwork = async (direction) => {
     const plain = readFragment().plain === "1"; // for comparisons, and to test browsers without WebAssembly
@@ -110,12 +115,12 @@ export function openPage() {
     tell("doubts", "");
     const lesson = lessons.paint();
     if (lessons.isOpen()) return lesson;
-    if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
+    if (!source) return showNothing(`Type a sentence in ${languagesOf(modelOf(models, direction), choice)[0]}, or choose an example.`);
     tell("status", isOpen.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
     tell("captions", "");
     parts.result.setAttribute("aria-busy", "true");
     try {
-      await open(direction);
+      await openChosen();
       const started = performance.now();
       const question = { direction, text: source, target: target || null, beam, edits, view, request };
       const answer = await worker.ask("translate", question, { known: "translate" });
@@ -234,7 +239,7 @@ export function openPage() {
   const lessonPass = async (edits) => {
     const { direction, source, beam } = choice;
     const turn = latest;
-    await open(direction);
+    await openChosen();
     const answer = await worker.ask("lesson", { direction, text: source, beam, edits });
     if (!edits && turn === latest) tellDoubts(unpack(answer.payload));
     return answer;
@@ -242,7 +247,7 @@ export function openPage() {
   /* Ask the worker about the page's sentence and another one. */
   const askStates = async (what, question) => {
     const { direction, source, beam } = choice;
-    await open(direction);
+    await openChosen();
     return worker.ask(what, { ...question, direction, text: source, beam });
   };
   const states = {
@@ -286,7 +291,7 @@ export function openPage() {
    */
   const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
     const { direction } = choice;
-    await open(direction);
+    await openChosen();
     return (await worker.ask("inspect", { direction, text, beam, edits })).record;
   };
   const confirm = (checksums) => {

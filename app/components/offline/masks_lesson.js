@@ -19,10 +19,13 @@ export function masksLesson(tools) {
 /** @param {Say} say */
 function maskedCells(say) {
   const counted = lineOf();
-  const formula = formulaOf("Attention(Q, K, V) = softmax(QK\u1d40 / \u221ad\u2096 + M) V");
-  const section = sectionOf(say("cells.heading"), say("about"), say("cells.about"), formula, counted);
+  const formula = formulaOf(""), biased = lineOf();
+  const section = sectionOf(say("cells.heading"), say("about"), say("cells.about"), formula, biased, counted);
   /** @param {Pass} pass */
   const show = (pass) => {
+    const bias = pass.order === "-bias";
+    formula.textContent = `Attention(Q, K, V) = softmax(QK\u1d40${pass.scaled ? " / \u221ad\u2096" : ""}${bias ? " + B" : ""} + M) V`;
+    biased.textContent = bias ? say("bias") : "";
     const [decoder, encoder, cross] = /** @type {Kind[]} */ (["decoder", "encoder", "cross"]).map((kind) => countMasked(pass, kind));
     counted.textContent = say("cells.counted", {
       cells: decoder.cells,

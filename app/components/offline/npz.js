@@ -59,9 +59,9 @@ function arraysOf(record) {
   const [S, T] = [record.source.length, record.targetOut.length];
   const D = record.sourcePositions.length / S;
   return [
-    ["encoder", [layers.encoder, heads, S, S], record.encoder],
-    ["decoder", [layers.decoder, heads, T, T], record.decoder],
-    ["cross", [layers.cross, heads, T, S], record.cross],
+    ["encoder", [layers.encoder, heads.encoder, S, S], record.encoder],
+    ["decoder", [layers.decoder, heads.decoder, T, T], record.decoder],
+    ["cross", [layers.cross, heads.cross, T, S], record.cross],
     ["encoder_mask", [S, S], masks.encoder],
     ["decoder_mask", [T, T], masks.decoder],
     ["cross_mask", [T, S], masks.cross],

@@ -24,11 +24,13 @@ export function readPass(packed) {
     maps: {},
     masks: {},
     positions: asFloats(raw.positions),
+    scaled: raw.scaled,
+    order: raw.order,
   };
   for (const kind of /** @type {Kind[]} */ (["encoder", "decoder", "cross"])) {
     const cells = (kind === "encoder" ? S : T) * (kind === "decoder" ? T : S);
     pass.masks[kind] = unpackBits(raw[`${kind}_mask`], cells);
-    pass.maps[kind] = spread(asFloats(raw[kind]), pass.masks[kind], raw.layers[kind] * raw.heads);
+    pass.maps[kind] = spread(asFloats(raw[kind]), pass.masks[kind], raw.layers[kind] * raw.heads[kind]);
   }
   return /** @type {Pass} */ (pass);
 }
@@ -66,11 +68,11 @@ function axesOf({ source, targetIn, targetOut, languages }, kind) {
 export function rowOfPasses(kind, [before, after], names) {
   const mask = after.masks[kind].map((unmasked, cell) => unmasked | before.masks[kind][cell]);
   const difference = { name: `${names[1].name} \u2212 ${names[0].name.toLowerCase()}`, short: "difference", note: "" };
-  const ones = Array.from({ length: before.layers[kind] }, () => Array(before.heads).fill(1));
+  const ones = Array.from({ length: before.layers[kind] }, () => Array(before.heads[kind]).fill(1));
   return packPayload({
     site: { encoder: "Encoder", decoder: "Decoder", cross: "Cross-attention" }[kind],
     layers: [...Array(before.layers[kind]).keys()],
-    heads: before.heads,
+    heads: before.heads[kind],
     ...axesOf(before, kind),
     maps: [
       ...names.map((name) => ({ ...name, word: "weight", limits: null })),
@@ -137,6 +139,6 @@ export function compareProbabilities(before, after) {
 export function shareOnFuture({ maps: { decoder }, layers, heads, targetOut: { length } }) {
   if (length < 2) return 0;
   const cells = length * length;
-  const rows = layers.decoder * heads * (length - 1);
+  const rows = layers.decoder * heads.decoder * (length - 1);
   return decoder.reduce((sum, weight, at) => (at % length > Math.floor((at % cells) / length) ? sum + weight : sum), 0) / rows;
 }

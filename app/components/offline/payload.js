@@ -174,8 +174,8 @@ function selfRollout(record, kind, N) {
 }
 
 /** Return each layer's weights, averaged over heads: one [query, key] per layer. */
-function meanMaps({ heads, layers, masks, ...maps }, kind) {
-  const cells = masks[kind].length;
+function meanMaps({ heads: byKind, layers, masks, ...maps }, kind) {
+  const cells = masks[kind].length, heads = byKind[kind];
   return Array.from({ length: layers[kind] }, (_, layer) => {
     const mean = new Float64Array(cells);
     for (let head = 0; head < heads; head++) {

@@ -76,7 +76,7 @@ function chosenCopy(passes, text, donor, receiver, side) {
   const [word, kind, ...rest] = text.split("."), places = rest.map(Number);
   if (!places.every(Number.isInteger)) return null;
   const [layer, to, from] = places;
-  if (word === "copyhead" && places.length === 2) return layer < (donor.layers[kind] ?? 0) && to < donor.heads ? { kind, layer, head: to } : null;
+  if (word === "copyhead" && places.length === 2) return layer < (donor.layers[kind] ?? 0) && to < donor.heads[kind] ? { kind, layer, head: to } : null;
   const isKnown = layer < statesOf(passes, side) && to < tokensOf(receiver, side).length && from < tokensOf(donor, side).length;
   return word === "copy" && kind === side && places.length === 3 && isKnown ? { layer, from, to } : null;
 }

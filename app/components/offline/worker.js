@@ -19,6 +19,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
  *   open {direction, weights: ArrayBuffer, sha256, plain?} or {direction, stored: as `readWeights` returns} → {about, config, simd: whether products run as WebAssembly};
  *     refuses weights with another SHA-256; plain: without WebAssembly
+ *   speak {direction, codes, names: both [of the source, of the target]} → {}: the languages of a network with codes, from now on
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}
  *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
@@ -30,7 +31,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf
  *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}
  *   lesson {direction, text, beam, edits} → {payload, again}: the translation is found without edits; `payload` is a pass
  *     over it under `edits`. It also has float32 `positions`, the encodings added
- *     to the source tokens [token, dimension]. `again` is a new translation under `edits`, or null if `edits` removes the
+ *     to the source tokens [token, dimension], and says whether scores are `scaled` and in which `order` positions are told apart: ""
+ *     by a table, "-bias" by distance, "-nothing". `again` is a new translation under `edits`, or null if `edits` removes the
  *     causal mask
  *   states {mode: "copy" | "push", direction, text, other, beam, turn, way, copied, pushed, asked: the push that was chosen | null} → {data}:
  *     `CopyData` or `PushData`, with the text form of its `edits`; pictures {direction, text, other, beam, way, copied, about} →
@@ -39,7 +41,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf
  * `translate`, `again` and `checks` that still waits. It also interrupts head effects, which take
  * longest, so that fast typing builds no queue.
  */
-const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson, states, pictures };
+const QUESTIONS = { open, speak, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson, states, pictures };
 
 /* Records kept, so that the unedited pass need not run again when an edit changes. */
 const MOST_RECORDS = 4;
@@ -64,6 +66,14 @@ async function open({ direction, weights, sha256: expected, plain = false, store
   const network = await makeNetwork(stored, { plain });
   networks.set(direction, { network, means: stored.means, lens: stored.lens, imported: stored.imported ?? null, functionWords: new Set(stored.function_words), tokenizers: tokenizersOf(stored) });
   return { about, config, simd: network.heap.kernel !== null };
+}
+
+function speak({ direction, codes: [from, to], names: [source, target] }) {
+  const { network, tokenizers } = networks.get(direction);
+  for (const side of /** @type {const} */ (["source", "target"])) tokenizers[side] = tokenizers[side].between(from, to);
+  network.about = { ...network.about, source_language: source, target_language: target };
+  records.clear();
+  return {};
 }
 
 async function checkedWeights(weights, expected) {
@@ -230,7 +240,9 @@ async function lesson({ direction, text, beam, edits: written }) {
   const edits = parseEdits(written);
   const target = before.targetOut.map(({ id }) => id);
   const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
-  const more = { positions: bytesOf(before.sourcePositions) };
+  const { scale_scores: scaled, position_table, relative_buckets } = network.config;
+  const order = position_table !== "none" ? "" : relative_buckets ? "-bias" : "-nothing";
+  const more = { positions: bytesOf(before.sourcePositions), scaled, order };
   const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), ...more });
   return { payload, again: edits.causalMask ? translate(network, tokenizers, text, { beam, edits }).text : null };
 }

@@ -14,7 +14,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, plans, results, session
 from app.views.bugs.mistakes import MISTAKES
-from app.views.bugs.question import ask_which, show_code
+from app.views.bugs.question import ask_which, made_in, show_code
 from app.views.bugs.symptoms import show_differences, show_symptoms
 from app.views.shared.axes import source_of
 from app.views.shared.choices import choose
@@ -30,7 +30,10 @@ def show_translations(inspection: Inspection, bug: str) -> None:
     """Show what the healthy and the broken network write, and what both are fed if it differs."""
     from core.experiments.bugs import bug_translation
 
-    healthy, broken = (inspection.run_experiment(bug_translation, one) for one in (None, bug))
+    healthy, broken = (
+        inspection.run_experiment(bug_translation, one, inspection.record.forced)
+        for one in (None, bug)
+    )
     fed = inspection.record.translation
     written = {
         name: results.target_text(inspection.card, ids)
@@ -55,10 +58,16 @@ def show_translations(inspection: Inspection, bug: str) -> None:
         st.caption(plain(" ".join(notes)))
 
 
-def choose_bug() -> str:
+def numbered(inspection: Inspection) -> dict[int, str]:
+    """Return the mistakes by their numbers, which are the same for every network."""
+    here = made_in(inspection)
+    return {i: bug for i, bug in enumerate(MISTAKES, start=1) if bug in here}
+
+
+def choose_bug(inspection: Inspection) -> str:
     """Choose a bug by its number and return its name."""
-    names = dict(enumerate(MISTAKES, start=1))
-    return names[choose(text("bugs", "page.choice"), {i: str(i) for i in names}, 1, "bug")]
+    names = numbered(inspection)
+    return names[choose(text("bugs", "page.choice"), {i: str(i) for i in names}, min(names), "bug")]
 
 
 class Seen(NamedTuple):
@@ -190,7 +199,7 @@ def present_page(inspection: Inspection) -> None:
     from core.experiments.bugs import bug_symptoms
 
     turn = plans.screen()
-    bug = choose_bug() if turn else ""
+    bug = choose_bug(inspection) if turn else ""
     with st.container(key="presented"):
         line = st.container()
         more = text("bugs", f"page.present_{turn}") if turn < 3 else ""
@@ -200,7 +209,7 @@ def present_page(inspection: Inspection) -> None:
         if turn == 0:
             said, beside = st.columns([2, 5], gap="medium")
             with said, st.container(key="presented_text", gap="small"):
-                bug = choose_bug()
+                bug = choose_bug(inspection)
                 show_translations(inspection, bug)
             with beside, st.container(key="present_maps", gap="small"):
                 seen = where_seen(inspection, bug)
@@ -233,7 +242,7 @@ def show_bug(inspection: Inspection) -> None:
     from core.experiments.bugs import PROBED, bug_symptoms
 
     with st.container(horizontal=True, gap="medium"):
-        bug = choose_bug()
+        bug = choose_bug(inspection)
         seen = where_seen(inspection, bug)
         kind = choose_kind(seen)
     show_translations(inspection, bug)
@@ -256,6 +265,8 @@ def show_bug(inspection: Inspection) -> None:
 st.title(text("bugs", "title"))
 st.caption(plain(text("bugs", "intro")))
 inspection = ask_for_inspection(show_sentence=False)
+if len(made_in(inspection)) < len(MISTAKES):
+    st.caption(text("bugs", "fewer"))
 try:
     if plans.presenting():
         present_page(inspection)
@@ -263,13 +274,14 @@ try:
     show_bug(inspection)
 except ValueError as error:  # EditError, InputError, CheckpointError: one user-facing line
     st.error(plain(error))
-number = session.get("bug")
+numbers, number = list(numbered(inspection)), session.get("bug")
 with st.container(horizontal=True, key="bug_steps"):
-    for word, to in (("previous", number - 1), ("next", number + 1)):
+    for word, step in (("previous", -1), ("next", 1)):
+        to = numbers.index(number) + step
         st.button(
             text("bugs", f"page.{word}"),
             key=f"bug_{word}",
-            disabled=not 1 <= to <= len(MISTAKES),
+            disabled=not 0 <= to < len(numbers),
             on_click=session.put,
-            args=("bug", to),
+            args=("bug", numbers[to % len(numbers)]),
         )

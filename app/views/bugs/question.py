@@ -25,6 +25,14 @@ if TYPE_CHECKING:  # imports torch
     from core.experiments.bugs import Symptoms
 
 
+def made_in(inspection: Inspection) -> list[str]:
+    """Return the mistakes that can be made in the network, in page order."""
+    from core.experiments.bugs import possible
+
+    here: tuple[str, ...] = possible(inspection.card.model)
+    return [bug for bug in MISTAKES if bug in here]
+
+
 def ask_which(
     inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms, draw: bool = True
 ) -> str | None:
@@ -39,7 +47,7 @@ def ask_which(
         st.caption(plain(text("questions", "page.none", reason=text("bugs", "page.no_effect"))))
         _offer_another_sentence(inspection)
         return None
-    every = {one: inspection.run_experiment(bug_symptoms, one) for one in MISTAKES}
+    every = {one: inspection.run_experiment(bug_symptoms, one) for one in made_in(inspection)}
     asked = question_about(bug, every, healthy, inspection)
     if draw:
         ask("bug", [lambda: asked], bug)
@@ -71,7 +79,7 @@ def question_about(
 ) -> Asked:
     """Return the question; mistakes with the same numbers on this sentence count as right too."""
     names = {one: text("bugs", f"bug.{one}.name") for one in MISTAKES}
-    options = sorted(MISTAKES, key=names.__getitem__)
+    options = sorted(every, key=names.__getitem__)
     here = every[bug]
     alike = [one for one in options if every[one].agree(here)]
     shape = inspection.card.model

@@ -33,7 +33,7 @@ def written(found: Symptoms) -> dict[str, str]:
         "scale": f"{number(found.scale, 2)}×" if found.scale == found.scale else NONE,
         "same": number(found.same, 3) or NONE,
         "transposed": number(found.transposed, 3) or NONE,
-        "position": str(found.position),
+        "position": NONE if found.position != found.position else f"{found.position:.0f}",
         "tokens_read": f"{found.tokens_read} of {found.tokens_probed} replaced",
     }
 

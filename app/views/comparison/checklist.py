@@ -45,7 +45,7 @@ def show_checklist(card: Card) -> None:
             card, session.saved_result(key), show_so_far, ProgressBar(place).show_queue
         )
     except ValueError as error:  # CheckpointError, BusyError: one user-facing line
-        answer.markdown(f"##### {QUESTION} **Not compared yet.**")
+        answer.markdown(f"##### {QUESTION} **Not compared.**")
         place.error(plain(error))
         return
     lines = done.checks

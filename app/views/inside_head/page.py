@@ -135,7 +135,7 @@ if kind == "encoder":
 else:
     fed = labels(record.target_in, 0)[query]
     position = f"At the position that reads “{fed}” and produces “{queries[query]}”"
-head_stages = stages(inside, key, keys, first, float(row[key]))
+head_stages = stages(inside, card.model, key, keys, first, float(row[key]))
 if not hidden:
     with st.container(key="head_sentence"):
         st.text(

@@ -18,6 +18,7 @@ from app.state import waiting
 from app.views.shared.figure import show
 from app.views.shared.question import covered
 from core.analysis.inside_head import InsideHead, code_of, largest
+from core.config import ModelConfig
 
 _WEIGHTS = 3  # number of largest weights shown by name
 _ANSWERS = ("softmax", "values", "output")  # stages that show weights
@@ -96,7 +97,12 @@ def _show_table(name: str, title: str, table: Callable[[], dict[str, Any]]) -> N
 
 
 def stages(
-    inside: InsideHead, key: int, keys: list[str], first: int, map_weight: float
+    inside: InsideHead,
+    model: ModelConfig,
+    key: int,
+    keys: list[str],
+    first: int,
+    map_weight: float,
 ) -> list[Stage]:
     """Return the stages for one query and one key.
 
@@ -112,15 +118,14 @@ def stages(
     highest, total = inside.masked_K.max(), inside.exps_K.sum()
     masked_keys = int((~inside.open_K).sum())
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
+    bias = {part: rf" + b_{{{h}}}^{part}" if model.qkv_bias else "" for part in "QKV"}
     return [
         Stage(
             "project",
             "Query and key",
             "Query, key",
             ("query", "key", "head"),
-            _aligned(
-                rf"q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q", rf"k &= x_k W_{{{h}}}^K + b_{{{h}}}^K"
-            ),
+            _aligned(rf"q &= x_q W_{{{h}}}^Q{bias['Q']}", rf"k &= x_k W_{{{h}}}^K{bias['K']}"),
             f"Each position enters this attention as a vector x of {D} numbers. The head's own "
             "matrices turn the query's vector into q and the key's vector into k, "
             f"{E} numbers each. Orange is below zero, blue above; point at a cell for its number.",
@@ -213,7 +218,7 @@ def stages(
             ("value",),
             _aligned(
                 rf"z_{{{h}}} &= \sum_k A_{{qk}}\, v_k",
-                rf"v_k &= x_k W_{{{h}}}^V + b_{{{h}}}^V",
+                rf"v_k &= x_k W_{{{h}}}^V{bias['V']}",
             ),
             f"Each key also has a value v of {E} numbers. A row of the picture is a value times "
             "its weight, so a key with little weight leaves a pale row. The rows add up to z, the "
@@ -232,9 +237,10 @@ def stages(
             "The head's part of the output",
             "Output",
             ("norm",),
-            rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^O",
+            rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O" + " + b^O" * model.linear_bias,
             f"This head's {E} rows of Wᴼ turn z into {D} numbers. The parts of all {heads} heads "
-            f"and the bias add up to the output of the attention. {_rank(lengths, inside.head)}",
+            f"{'and the bias ' * model.linear_bias}add up to the output of the attention. "
+            f"{_rank(lengths, inside.head)}",
             f"its part of the output, length {number(lengths[inside.head], 2)}",
             figures.output_figure(inside),
             f"All {D} numbers of each head's part, the bias and the output",

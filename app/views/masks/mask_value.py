@@ -72,9 +72,11 @@ def show_mask_values(inspection: Inspection, hidden: bool) -> None:
         "closing_strip",
         _look_for(masked, len(words) - masked, variant.on_masked) if masked else _say("nothing"),
     )
+    shape = inspection.card.model
+    score = r"\frac{q_q \cdot k_k}{\sqrt{d_k}}" if shape.scale_scores else r"q_q \cdot k_k"
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk} + M_{qk}}}{\sum_j e^{s_{qj} + M_{qj}}}"
-        r"\qquad s_{qk} = \frac{q_q \cdot k_k}{\sqrt{d_k}}"
+        rf"\qquad s_{{qk}} = {score}" + " + b_{k-q}" * bool(shape.relative_buckets)
     )
     fold = st.expander(_say("fold"), key="closing_table", on_change="rerun")
     if fold.open:

@@ -26,11 +26,15 @@ with page:
     )
     show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"), beside=beside)
     inspection = ask_for_inspection()
+    shape = inspection.card.model
+    product = r"\frac{QK^\top}{\sqrt{d_k}}" if shape.scale_scores else r"QK^\top"
+    bias = " + B" * bool(shape.relative_buckets)
     st.latex(
-        r"\mathrm{Attention}(Q, K, V) = "
-        r"\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
+        rf"\mathrm{{Attention}}(Q, K, V) = \mathrm{{softmax}}\left({product}{bias} + M\right)V",
         help=meaning("softmax", "value", "attention score", "head", "layer"),
     )
+    if bias:
+        st.caption(text("masks", "bias"))
     found = open_with("masks", inspection.record, [lambda: asked.masked(inspection.record)])
 
 hidden = found.hides("masked")

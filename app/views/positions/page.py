@@ -21,31 +21,29 @@ from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 
 
-def _about() -> str:
-    """Return the name of the text about how the chosen network tells positions apart."""
+def _kind() -> str:
+    """Return how the chosen network tells positions apart: by a table "", "-bias" or "-nothing"."""
     card = controls.selection().card
     if card is None or card.model.position_table != "none":
-        return "about"
-    return "about-bias" if card.model.relative_buckets else "about-nothing"
+        return ""
+    return "-bias" if card.model.relative_buckets else "-nothing"
 
 
 page, beside = lesson_top()
 with page:
     st.title(text("positions", "title"))
     st.caption(
-        text("positions", _about()),
+        text("positions", f"about{_kind()}"),
         help=meaning("token", "embedding", "positional encoding", "layer", "head"),
     )
     show_glance(
-        "source_positions",
-        "target_positions",
-        in_view=text("figure_one", "positions"),
+        *(("encoder", "decoder") if _kind() else ("source_positions", "target_positions")),
+        in_view=text("figure_one", f"positions{_kind()}"),
         beside=beside,
     )
     inspection = ask_for_inspection()
-    if inspection.card.model.position_table == "none":
-        has_bias = inspection.card.model.relative_buckets is not None
-        st.write(text("positions", "no-table-bias" if has_bias else "no-table"))
+    if kind := _kind():
+        st.write(text("positions", f"no-table{kind}"))
         st.stop()
     found = open_with("positions", inspection.record, questions(inspection))
 show_table(inspection)

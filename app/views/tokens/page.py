@@ -161,7 +161,7 @@ with page:
     card, record = controls.ask_for_record(given_target=False)
     show_quality_warnings(record, controls.training_domain(card))
     chosen = controls.selection()
-    sentence = split_or_say(card, record.source_text, "encoder")
+    sentence = split_or_say(card, results.prefixed(card, record.source_text), "encoder")
     if plans.presenting() and sentence is not None:
         with st.container(key="presented"):
             show_counts(record)
