@@ -183,14 +183,14 @@ def test_the_networks_are_introduced(shown, monkeypatch):
 
 @pytest.mark.parametrize(
     ("networks", "where"),
-    [(1, "in 1 network"), (2, "in 2 networks"), (3, "in 3 networks")],
+    [(1, "1 network"), (2, "2 networks"), (3, "3 networks")],
 )
 def test_the_count_says_in_how_many_networks_claims_were_tested(monkeypatch, networks, where):
     whole = board()
     weights = {name: whole.origin.weights[name] for name in NETWORKS[:networks]}
     fewer = dataclasses.replace(whole, origin=dataclasses.replace(whole.origin, weights=weights))
     monkeypatch.setattr(literature, "literature_board", lambda: fewer)
-    assert f" tested {where}: :blue[34 hold]" in " ".join(render("literature").texts())
+    assert f" claims, {where}: :blue[34 hold]" in " ".join(render("literature").texts())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
