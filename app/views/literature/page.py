@@ -148,10 +148,12 @@ def show_rules(board: Board) -> None:
         "A claim holds if in every network the whole interval lies on the claimed side of the "
         "threshold. It does not hold if in every network it lies on the other side. Where some "
         "intervals include the threshold and none lies on the opposite side, the mean over all "
-        "networks decides, if its interval does. A claim differs "
-        "between networks if it lies on the claimed side in at least one and on the other side in "
-        "at least one, whatever the rest. Otherwise it is undecided, and so is a claim that the "
-        "paper tests in another way: its card says how, and what would decide it. "
+        "networks decides, if its interval does (a clause that was added after the first figures "
+        "were known). A claim differs between networks if it lies on the claimed side in at least "
+        "one and on the other side in at least one, whatever the rest. Otherwise it is undecided; "
+        "its card says what would decide it. So is a claim whose card says that no result here "
+        "would decide it, or that values on the other side would not refute it. Other differences "
+        "from the paper's test are named on the card and do not change the verdict. "
         "Intervals are 95 % intervals over sentences, unless the claim says otherwise. The "
         "networks differ in direction, code and training run at once, so their spread is only a "
         "rough guide to what each of these does."
@@ -159,8 +161,9 @@ def show_rules(board: Board) -> None:
     st.caption(
         "A threshold turns a claim’s words into a number: “most” into half; “more”, “less” or "
         "“better” into no difference, 0; “a fifth”, or the paper’s own number, into just that. "
-        f"Where the words name no number, it is a convention: “almost no loss” is {DROP} BLEU, "
-        "“not much harm” is 1 BLEU."
+        "Where the words name no number, it is a convention, which the card states (“We call …”); "
+        f"a value close to it decides little. “Almost no loss” is {DROP} BLEU, Voita et al.'s "
+        "number."
     )
     gold = (
         f", and {origin.gold_sentences:,} sentences with manual alignments ({origin.gold})"

@@ -135,7 +135,8 @@ def decide(
         ]
         reason = f"The interval {'; it '.join(parts)}."
         if pooled:
-            reason += f" The mean of all {len(estimates)} lies {pooled}; none contradicts it."
+            every = "both" if len(estimates) == 2 else f"all {len(estimates)}"
+            reason += f" The mean of {every} lies {pooled}; none contradicts it."
     against = other or (pooled and pooled != ("above" if claim.above else "below"))
     doubt = claim.other_test or (claim.limits if against else "")
     if not doubt and (one_sided or pooled):

@@ -69,6 +69,7 @@ _RIGHT = (
     "A token of the network's own greedy translation is called wrong if no word of the reference "
     "contains it. "
 )
+_POSITION = "at the better of the two decoder positions (producing or reading the word)"
 _OTHER_MEASURE = (
     "No result here would decide the claim: its authors train a student with each attribution and "
     "measure its BLEU."
@@ -147,7 +148,7 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.FIFTH_PRUNED,
         published=(quoted.FIFTH_PRUNED["removed"] / 100,),
         quantity=f"all heads removed with BLEU within {DROP}",
-        ours=_REMOVABLE,
+        ours=f"{_REMOVABLE} The authors rank the heads of a larger network by a gradient.",
         threshold=quoted.FIFTH_PRUNED["removed"] / 100,
         see="/heads?head=encoder.0.0",
     ),
@@ -170,8 +171,8 @@ LITERATURE: tuple[Claim, ...] = (
         claim="Cross-attention depends more on having many heads than encoder self-attention does.",
         quote=quoted.CROSS_COLLAPSES,
         quantity=f"BLEU lost without {_COLLAPSED}: cross minus encoder",
-        ours=f"BLEU lost without {_COLLAPSED} of the cross-attention heads, minus BLEU lost "
-        f"without {_COLLAPSED} of the encoder heads. {_GREEDY}",
+        ours=f"BLEU lost without {_COLLAPSED} of the cross-attention heads, rounded to whole "
+        f"heads, minus BLEU lost without as many of the encoder heads. {_GREEDY}",
         unit="BLEU",
         see="/heads?head=cross.0.0",
     ),
@@ -209,7 +210,8 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.HELPFUL,
         published=(quoted.HELPFUL["improve"],),
         quantity=f"encoder heads whose removal improves BLEU (paper: of {quoted.HELPFUL['heads']})",
-        ours=f"Number of encoder heads whose removal improves BLEU significantly. {_COUNTED}",
+        ours="Number of encoder heads whose removal improves BLEU significantly; more than 0.5 "
+        f"means at least one. {_COUNTED}",
         unit="heads",
         threshold=0.5,
         decided_by="more sentences",
@@ -239,7 +241,6 @@ LITERATURE: tuple[Claim, ...] = (
         family=ROLES,
         claim="Some encoder heads nearly always attend to the neighbouring token.",
         quote=quoted.POSITIONAL,
-        published=(quoted.POSITIONAL["share"] / 100,),
         quantity="largest weights on one neighbour, best head",
         ours="For each encoder head, the share of its largest weights on the token before, or on "
         "the token after. Shown: the highest of these shares. <eos> is left out here as a query "
@@ -352,7 +353,7 @@ LITERATURE: tuple[Claim, ...] = (
     Claim(
         id="gender-by-few-words",
         family=SOURCES,
-        claim="A few source words trigger the choice of an article's gender.",
+        claim="Single source words trigger the gender that a translation chooses.",
         quote=quoted.TRIGGERS,
         quantity="preference for an article that two source words bring",
         ours="log P of the reference's first article minus log P of an article of another gender, "
@@ -360,9 +361,11 @@ LITERATURE: tuple[Claim, ...] = (
         f"network sees only the {TRIGGERS} words with the largest gradient × input of it, as a "
         "share of what it gains by seeing all. We call more than half a trigger. Sentences in "
         "which the network prefers the other article are left out; "
-        f"{ARTICLES} sentences, networks that write German. The authors compare words by saliency "
-        "alone.",
+        f"{ARTICLES} sentences, networks that write German. The article may belong to any noun.",
         threshold=0.5,
+        other_test="No result here would decide the claim: it is about people whose gender the "
+        "source leaves open, and does not say how few words suffice.",
+        decided_by="sentences about such people",
         null="as many words, drawn at random",
         see="/why",
     ),
@@ -397,8 +400,9 @@ LITERATURE: tuple[Claim, ...] = (
         claim="Every network has attention heads that align target tokens with source tokens.",
         quote=quoted.HEADS_EXIST,
         quantity="alignment error: diagonal minus best head",
-        ours="Alignment error of the diagonal, minus that of the cross-attention head with the "
-        "lowest error, by weights in its better reading.",
+        ours="Alignment error of the diagonal (each target word linked to the source word at the "
+        "same relative position), minus that of the cross-attention head with the lowest error, by "
+        f"weights {_POSITION}.",
         unit="points",
         see="/heads?head=cross.0.0",
     ),
@@ -408,9 +412,10 @@ LITERATURE: tuple[Claim, ...] = (
         claim="Only a small fraction of the heads align.",
         quote=quoted.HEADS_SPARSE,
         quantity="cross-attention heads that align",
-        ours="Share of the cross-attention heads whose alignment error, by weights in their better "
-        "reading, is below that of the diagonal. We call less than a quarter a small fraction. The "
-        "authors count all heads of networks without cross-attention.",
+        ours="Share of the cross-attention heads whose alignment error, by weights "
+        f"{_POSITION}, is below that of the diagonal. We call less than a quarter a small "
+        "fraction. The authors count all heads of networks without cross-attention; where each "
+        "kind has as many heads, the share of all is a third of the one shown.",
         threshold=0.25,
         above=False,
         see="/heads?head=cross.0.0",
@@ -418,7 +423,7 @@ LITERATURE: tuple[Claim, ...] = (
     Claim(
         id="aligning-heads-causal",
         family=ALIGNMENT,
-        claim="Without the heads that align, translation suffers more than without others.",
+        claim="Without the head that aligns best, translation suffers more than without another.",
         quote=quoted.HEADS_CAUSAL,
         quantity="loss gained without best aligner minus without another",
         ours="Loss per token gained without the cross-attention head that aligns best, minus the "
@@ -429,12 +434,12 @@ LITERATURE: tuple[Claim, ...] = (
     Claim(
         id="other-heads-idle",
         family=ALIGNMENT,
-        claim="Without heads that do not align, translation hardly suffers.",
+        claim="Without another head than the best aligner, translation hardly suffers.",
         quote=quoted.HEADS_CAUSAL,
         quantity="loss gained without another, of that without best aligner",
         ours="Mean loss gained without one of the other cross-attention heads, as a share of that "
-        "gained without the head that aligns best. We call less than a tenth hardly any. Zero "
-        f"ablation, {ABLATED} sentences.",
+        "gained without the head that aligns best. We call less than a tenth hardly any. Some "
+        f"of the others align too, but less well. Zero ablation, {ABLATED} sentences.",
         threshold=0.1,
         above=False,
         see="/heads?head=cross.0.0",
@@ -446,7 +451,7 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.HEADS_SAME,
         quantity="rank correlation of alignment error, two networks",
         ours="Rank correlation (Spearman) between the alignment errors of cross-attention heads, "
-        "by weights in their better reading, and those of their counterparts in the other "
+        f"by weights {_POSITION}, and those of their counterparts in the other "
         "implementation's network of the same direction. Counterparts are heads with similar maps "
         "on other sentences. We call a correlation above 0.5 the same.",
         of_pairs=True,
@@ -475,8 +480,9 @@ LITERATURE: tuple[Claim, ...] = (
         claim="Translation already happens in the input embeddings.",
         quote=quoted.IN_EMBEDDINGS,
         quantity="hits in the embeddings, own minus another translation",
-        ours=f"{_LENS}Shown: the share of hits in the source embeddings. The authors train a probe "
-        "instead.",
+        ours=f"{_LENS}Shown: the share of hits in the source embeddings. The lens includes the "
+        "average effect of all later layers, so a hit says what the network will make of a token, "
+        "not that it is translated already. The authors train a probe instead.",
         unit="points",
         see="/steps",
     ),
@@ -498,7 +504,8 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.LOWER_DECODER,
         quantity="agreement gained in the first decoder layer, in even shares",
         ours=f"{_LOGIT_LENS}Shown: what the first layer adds to that share, divided by what each "
-        "layer would add if all added the same. We call less than half of that not much.",
+        "layer would add if all added the same. We call less than half of that not much. The "
+        "authors train a projection to the classifier; without it, a layer may seem to do less.",
         unit="ratio",
         threshold=0.5,
         above=False,
@@ -524,7 +531,7 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="AUROC of less attention to the token before",
         ours=f"{_RIGHT}Shown: how often a wrong token has less weight on the token before than a "
         "right one (AUROC), where the decoder reads it. The head is the best on the sentences with "
-        f"an even number; those with an odd one test it. {JUDGED} sentences.",
+        f"an even number; those with an odd one test it. 0.5 is chance. {JUDGED} sentences.",
         unit="ratio",
         threshold=0.5,
         null="a head that ignores errors",
@@ -550,8 +557,11 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="rank correlation with wrong tokens: RAUQ minus surprisal",
         ours=f"{_RIGHT}Rank correlation (Spearman) over sentences between the share of wrong "
         f"tokens and RAUQ's uncertainty (α = {ALPHA}, all layers), minus that of mean surprisal. "
-        f"The authors judge translations by a trained metric. {JUDGED} sentences.",
+        f"{JUDGED} sentences.",
         unit="correlation",
+        limits="Values on the other side would not refute the claim: its authors judge "
+        "translations by a trained metric; here a synonym of the reference counts as wrong.",
+        decided_by="a trained metric of quality",
         see="/heads?head=decoder.0.0",
     ),
     Claim(
@@ -563,21 +573,25 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="made-up translations that are gone without a few heads",
         ours="The network gets sentences in the language that it writes. A greedy translation is "
         "made up if most of its words are not in the given sentence. Shown: how many fewer are "
-        f"made up without the {amount(CRAZY, 'share')} of the decoder's self-attention heads "
-        "whose single removal leaves fewest, chosen on every second sentence and tested on the "
-        f"others; {UNREADABLE} sentences, zero ablation. The authors give sounds without speech.",
+        f"made up without {amount(CRAZY, 'share')} of the decoder's self-attention heads, "
+        "rounded to whole heads: those whose single removal leaves fewest, chosen on every second "
+        "sentence and tested on the others. A negative value means that more are made up. "
+        f"{UNREADABLE} sentences, zero ablation.",
         threshold=0.5,
+        other_test="No result here would decide the claim: it is about a speech recogniser given "
+        "sounds without speech, while a translator gets the wrong language here.",
+        decided_by="a speech recogniser given sounds without speech",
         null="as many other heads, drawn at random",
         see="/heads?head=decoder.0.0",
     ),
     Claim(
         id="sinks-exist",
         family=ROLES,
-        claim="A head puts most of its attention on the first token.",
+        claim="A head pays strong attention to the first token, as a sink.",
         quote=quoted.SINKS,
         quantity="largest mean weight on <bos>",
         ours="Mean weight on <bos> of the decoder head where it is largest, without the first row, "
-        f"which sees nothing else. {DRAWN} sentences.",
+        f"which sees nothing else. We call more than half strong. {DRAWN} sentences.",
         threshold=0.5,
         see="/heads?head=decoder.0.0",
     ),
@@ -588,9 +602,9 @@ LITERATURE: tuple[Claim, ...] = (
         quote=quoted.EMPTY_SINKS,
         quantity="length of the sink's value in others' lengths",
         ours=f"A decoder head with a mean weight above {amount(SINK, 'share')} on <bos> has a "
-        "sink. Shown: the length of its value, divided by the mean length of the other tokens' "
-        f"values, in the head where that is least. We call less than a tenth negligible. {DRAWN} "
-        "sentences.",
+        "sink. Shown: the length of its value after the output projection, divided by the mean "
+        "length of the other tokens' values, in the head where that is least. We call less than a "
+        f"tenth negligible. The authors study other networks. {DRAWN} sentences.",
         threshold=0.1,
         above=False,
         see="/heads?head=decoder.0.0",
@@ -607,7 +621,9 @@ LITERATURE: tuple[Claim, ...] = (
         "are the least and the largest share that agree with the stored snapshots.",
         threshold=0.5,
         above=False,
-        decided_by="snapshots closer together",
+        other_test="No result here would decide the claim: the paper varies the amount of training "
+        "data, while one run is followed over time here.",
+        decided_by="networks trained on different amounts of data",
         see="/training",
     ),
     Claim(

@@ -8,17 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_VOITA = "Voita et al. 2019, “Analyzing Multi-Head Self-Attention”"
+_VOITA = "Voita et al. 2019, arXiv 1905.09418, “Analyzing Multi-Head Self-Attention …”"
 _BLOG = f"{_VOITA}, in the authors' summary (lena-voita.github.io)"
-_MICHEL = "Michel, Levy & Neubig 2019, “Are Sixteen Heads Really Better than One?”"
+_MICHEL = (
+    "Michel, Levy & Neubig 2019, arXiv 1905.10650, “Are Sixteen Heads Really Better than One?”"
+)
 _SECOND_HAND = "taken from summaries of the paper, not checked against it"
 _QUOTED = f"{_MICHEL}; {_SECOND_HAND}"
 _KIM = (
-    "Kim et al. 2021, “Do Multilingual Neural Machine Translation Models Contain Language Pair "
-    "Specific Attention Heads?”, abstract"
+    "Kim et al. 2021, arXiv 2105.14940, “Do Multilingual Neural Machine Translation Models "
+    "Contain Language Pair Specific Attention Heads?”, abstract; the languages are from a summary "
+    "of the paper"
 )
-_KOBAYASHI = "Kobayashi et al. 2020, “Attention is Not Only a Weight”, the authors' notebook"
-_SHARES = "Voita, Sennrich & Titov 2021, “Analyzing the Source and Target Contributions”"
+_KOBAYASHI = (
+    "Kobayashi et al. 2020, arXiv 2004.10102, “Attention is Not Only a Weight …”, the authors' "
+    "notebook"
+)
+_SHARES = (
+    "Voita, Sennrich & Titov 2021, arXiv 2010.10907, “Analyzing the Source and Target "
+    "Contributions …”, in the authors' summary (lena-voita.github.io)"
+)
 
 _XU = "Xu et al. 2021, arXiv 2003.09586, “Probing Word Translations in the Transformer”, abstract"
 _ALIGNMENT_HEADS = "Liu et al. 2026, “Token Alignment Heads” (ICLR), abstract"
@@ -99,8 +108,8 @@ SAME_HEADS = Quote(
 )
 POSITIONAL = Quote(
     _BLOG,
-    "Such positional heads exist: at least {share} % of their largest weights are at one offset, "
-    "the token before or after.",
+    "A head is called positional if at least {share} % of its largest weights are at one offset "
+    "(in practice, the token before or after); such heads exist.",
     {"share": 90},
 )
 RARE_WORDS = Quote(
@@ -111,8 +120,10 @@ RARE_WORDS = Quote(
     {"share": 66, "frequent": 500, "wmt": "half"},
 )
 EMPTY = Quote(
-    "arXiv 2605.01229 (2026), abstract",
-    "{least}–{most} % on end-of-sentence tokens, language tags and punctuation (NLLB-600M).",
+    "“Attention Sinks in Massively Multilingual Neural Machine Translation” (2026), "
+    "arXiv 2605.01229, abstract",
+    "{least}–{most} % on end-of-sentence tokens, language tags and punctuation (NLLB-200 with "
+    "600 million parameters).",
     {"least": 83, "most": 91},
 )
 BEST_LAYERS = Quote(
@@ -144,8 +155,8 @@ FAITHFUL = Quote(
 )
 FIXED_HEADS = Quote(
     "Raganato, Scherrer & Tiedemann 2020, arXiv 2002.10260, abstract",
-    "Fixing all but {learned} head per layer during training does not change the translation "
-    "quality; where training data are scarce, it gains up to {gained} BLEU.",
+    "Fixing all but {learned} head per encoder layer during training does not change the "
+    "translation quality; where training data are scarce, it gains up to {gained} BLEU.",
     {"learned": "one", "gained": 3},
 )
 IN_EMBEDDINGS = Quote(
@@ -160,7 +171,7 @@ LOWER_DECODER = Quote(
 JACOBIAN_LENS = Quote(
     f"Gurnee et al. 2026, “Verbalizable Representations Form a Global Workspace”; {_SECOND_HAND}",
     "The Jacobian lens reads intermediate states of large language models better than the logit "
-    "lens. A repetition on GPT-2-medium (willkn/jlens_re) doubts it.",
+    "lens.",
     {},
 )
 HEADS_EXIST = Quote(_ALIGNMENT_HEADS, "They are present in all language models studied.", {})
@@ -179,8 +190,8 @@ HEADS_SAME = Quote(
 )
 CRAZY_HEADS = Quote(
     "Wang et al. 2025, arXiv 2505.12969 (Calm-Whisper), abstract",
-    "{heads} of {of} decoder self-attention heads account for over {share} % of what Whisper makes "
-    "up where nobody speaks.",
+    "{heads} of the {of} heads of each decoder self-attention layer account for over {share} % of "
+    "what Whisper-large-v3 makes up where nobody speaks.",
     {"heads": 3, "of": 20, "share": 75},
 )
 TRIGGERS = Quote(
@@ -190,7 +201,8 @@ TRIGGERS = Quote(
     {},
 )
 PENULTIMATE = Quote(
-    f"Garg et al. 2019, “Jointly Learning to Align and Translate”; {_SECOND_HAND}",
+    "Garg et al. 2019, arXiv 1909.02074, “Jointly Learning to Align and Translate …”; "
+    f"{_SECOND_HAND}",
     "The mean weights of the layer before the last align best.",
     {},
 )
@@ -200,8 +212,10 @@ PROBABILITY = Quote(
     {},
 )
 SINKS = Quote(
-    "Xiao et al. 2024, “Efficient Streaming Language Models with Attention Sinks”, abstract",
-    "Initial tokens get “strong attention scores”, as a sink, even if they mean little.",
+    "Xiao et al. 2024, arXiv 2309.17453, “Efficient Streaming Language Models with Attention "
+    "Sinks”, abstract",
+    "Several initial tokens of large language models get “strong attention scores”, as a sink, "
+    "even if they mean little.",
     {},
 )
 LESS_ATTENTION = Quote(
@@ -224,7 +238,8 @@ EMPTY_SINKS = Quote(
 )
 ABRUPT = Quote(
     "Lavie et al. 2026, arXiv 2606.12058, “Phase Transitions in Attention”, abstract",
-    "Softmax attention learns to look at the token before in a first-order phase transition: "
-    "abruptly (theory, and a network of {layers} layer).",
+    "Softmax attention learns to look at the token before in a first-order phase transition in the "
+    "amount of training data (theory, and a network of {layers} layer). Attention patterns “have "
+    "been observed empirically to emerge abruptly during training”.",
     {"layers": "one"},
 )
