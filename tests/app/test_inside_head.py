@@ -36,7 +36,7 @@ def test_words_are_never_markup():
         site(scratch, (9, 8, 7, 6, 11, EOS), (30, 31, 32, 33, EOS), "decoder", 1), 0, 3
     )
     for start in range(0, len(HOSTILE), 5):
-        for stage in stages(inside, 0, HOSTILE[start : start + 5], 0, 0.5):
+        for stage in stages(inside, scratch.config, 0, HOSTILE[start : start + 5], 0, 0.5):
             charts = filter(None, [stage.figure])
             for text in strings([json.loads(chart.figure("dark").to_json()) for chart in charts]):
                 assert "$" not in text, text
