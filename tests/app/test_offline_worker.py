@@ -34,7 +34,7 @@ from core.record.edits import Donor, Edits
 from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.conftest import ROOT
-from tests.app.test_offline_payload import is_sent, unpacked
+from tests.app.test_offline_payload import by_kind, is_sent, unpacked
 from tests.core import strange_folders
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:"
@@ -169,13 +169,14 @@ def test_a_translation_has_pythons_payload(worker, passes):
     }
     quantities = dict.fromkeys(("scores", "norms", "rollout"))
     offer = {"unasked": True}
-    expected = payload(record, VIEW, quantities=quantities, what_if=what_if, lens=offer, host=None)
+    expected = by_kind(
+        payload(record, VIEW, quantities=quantities, what_if=what_if, lens=offer, host=None)
+    )
     assert found.pop("answered") == record.translation
     # Rounding differs, so the hash does too. The checks come later.
     assert len(found.pop("sentence")) == len(expected.pop("sentence")) == 16
     assert (found.pop("checks"), found.pop("checked")) == ([], "pending")
     del expected["checks"], expected["checked"]
-    expected["heads"] = dict.fromkeys(KINDS, expected["heads"])  # the scripts say it by kind
     for field in ("source", "target_in", "target_out", "alternatives"):
         assert is_sent(found.pop(field), expected.pop(field)), field
     assert_close(found, expected, "payload")
@@ -230,14 +231,12 @@ def test_quantities_are_pythons_under_the_edits(worker, passes, translator):
     }
     for name, arrays in computed.items():
         found = worker.answer("quantity", quantity=name)
-        sent = payload(record, VIEW, quantities={name: arrays}, host=None)
+        sent = by_kind(payload(record, VIEW, quantities={name: arrays}, host=None))
         fields = {f"{name}_{kind}": sent[f"{name}_{kind}"] for kind in KINDS}
         assert_close(
             {field: found.pop(field) for field in fields}, fields, f"{name} under the edits"
         )
-        heads = 1 if name == "rollout" else dict.fromkeys(KINDS, sent["heads"])
-        about = sent["quantities"][name] | {"heads": heads}
-        assert_close(found.pop("quantities"), {name: about}, name)
+        assert_close(found.pop("quantities"), {name: sent["quantities"][name]}, name)
         assert found == {"sentence": found["sentence"], "name": "quantity", "request": 7}
     assert set(worker.translate()["quantities"]) == {"rollout"}
     assert set(worker.answer("quantity", quantity="weights")) == {"sentence", "name", "request"}
