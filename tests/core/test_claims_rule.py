@@ -90,9 +90,9 @@ def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, changes, verdi
 @pytest.mark.parametrize(
     ("estimates", "mean", "changes", "verdict", "end"),
     [
-        ((ABOVE, AROUND), ABOVE, {}, HOLDS, "The mean of all 2 lies above; none contradicts it."),
+        ((ABOVE, AROUND), ABOVE, {}, HOLDS, "The mean of both lies above; none contradicts it."),
         ((ABOVE, AROUND), ABOVE, {"above": False}, FAILS, "none contradicts it."),
-        ((AROUND, AROUND), BELOW, {}, FAILS, "The mean of all 2 lies below; none contradicts it."),
+        ((AROUND, AROUND), BELOW, {}, FAILS, "The mean of both lies below; none contradicts it."),
         ((AROUND,), BELOW, {"limits": "Why.", "decided_by": "a net"}, OPEN,
          "Why. A net would decide it."),
         ((AROUND,), ABOVE, {"limits": "Why."}, HOLDS, "none contradicts it."),
