@@ -336,6 +336,7 @@ CASES = [
 # A worse result refutes none of these: the authors train further, or the network has other tags.
 NOT_REFUTED = {
     *("encoder-heads-removable", "half-of-all-heads", "removal-order", "eos-and-punctuation"),
+    "attention-adds-to-probability",
 }
 
 
