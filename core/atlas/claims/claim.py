@@ -16,9 +16,8 @@ HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
 DIFFERS: Verdict = "differs between networks"
 OPEN: Verdict = "cannot be decided here"
-
-
 _MOST_TIMES = 100
+"""Above this multiple of the sentences, the exact one is not worth stating."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +102,10 @@ def decide(
     The claim holds if in every network the whole interval lies on the claimed side of the
     threshold, and does not hold if in every network it lies on the other side. If some intervals
     include the threshold, that of the `mean` over all networks decides, unless a network's lies on
-    the opposite side. It differs between
-    networks if it lies on the claimed side in at least one and on the other side in at least one,
-    whatever the rest: these intervals do not overlap. In all other cases, and for every claim that
-    has an `other_test` or is `untestable`, it cannot be decided here. If a claim has `limits`, the
-    other side decides nothing.
+    the opposite side. It differs between networks if it lies on the claimed side in at least one
+    and on the other side in at least one, whatever the rest: these intervals do not overlap. In all
+    other cases, and for every claim that has an `other_test` or is `untestable`, it cannot be
+    decided here. If a claim has `limits`, the other side decides nothing.
 
     `missing` says what was missing if there are no estimates; `networks` is the number of networks
     on the board, if some have no estimate. The reason of an open claim ends with what would decide

@@ -74,6 +74,10 @@ _OTHER_MEASURE = (
     "No result here would decide the claim: its authors train a student with each attribution and "
     "measure its BLEU."
 )
+_SEPARATE = (
+    "No result here would decide the claim: it is about several language pairs in one network, "
+    "while the test here compares networks that were trained separately for one pair."
+)
 _SHAPLEY = (
     "Each method's scores of the source words are correlated (Spearman) with their exact Shapley "
     "values, averaged over target tokens and sentences of at most 9 words. Shown: the correlation "
@@ -230,9 +234,7 @@ LITERATURE: tuple[Claim, ...] = (
         of_pairs=True,
         unit="correlation",
         threshold=0.5,
-        other_test="No result here would decide the claim: it is about several language pairs in "
-        "one network, while the test here compares networks that were trained separately for one "
-        "pair.",
+        other_test=_SEPARATE,
         decided_by="one network for several language pairs",
         see="/comparison",
     ),
@@ -457,9 +459,7 @@ LITERATURE: tuple[Claim, ...] = (
         of_pairs=True,
         unit="correlation",
         threshold=0.5,
-        other_test="No result here would decide the claim: it is about several language pairs in "
-        "one network, while the test here compares networks that were trained separately for one "
-        "pair.",
+        other_test=_SEPARATE,
         decided_by="one network for several language pairs",
         see="/comparison",
     ),
