@@ -45,6 +45,8 @@ class Training:
     refused: str = ""
     """Why it did not go on at the last click."""
     seconds: float = 0.0
+    measuring: float = 0.0
+    """How long the last measurement of all networks took, in seconds."""
     lock: Any = field(default_factory=threading.RLock, repr=False)
     """A visit's old run may still compute when its new one begins: hooks are visible to both."""
 
@@ -63,7 +65,7 @@ class Training:
     def advance(
         self, seconds: float, interrupt: Callable[[float], object] = lambda end: None
     ) -> None:
-        """Train for about this long, at least one step.
+        """Train and measure for about this long, at least one step, or until a point is due.
 
         Before each step, `interrupt` gets the time at which the training ends for now; it may wait
         until then, or raise.
@@ -73,35 +75,41 @@ class Training:
         self.refused = ""
         try:
             with self.lock, place():
-                end = time.monotonic() + seconds
+                end = time.monotonic() + seconds - self.measuring
+                took = 0.0
                 while not self.is_over:
                     interrupt(end)
-                    self.take_step()
-                    if time.monotonic() >= end:
+                    took = self.take_step()
+                    if self.is_due() or time.monotonic() + took > end:
                         break
+                self.measure()
         except DivergedError as error:
             self.problem = str(error)
         except ValueError as error:
             self.refused = str(error)
         if self.is_over or self.refused:
             self.running = False
-            self.measure()
 
-    def take_step(self) -> None:
-        """Train all networks by one step, and measure them where a point is due."""
+    def is_due(self) -> bool:
+        """Whether the points of this step are kept."""
+        return self.step % (self.histories[0].every * (4 if self.fast else 1)) == 0
+
+    def take_step(self) -> float:
+        """Train all networks by one step; return how long it took, in seconds."""
         started = time.perf_counter()
         for history in self.histories:
             history.run.step()
-        every = self.histories[0].every * (4 if self.fast else 1)
-        if self.step % every == 0:
-            self.measure()
-        self.seconds += time.perf_counter() - started
+        took = time.perf_counter() - started
+        self.seconds += took
+        return took
 
     def measure(self) -> None:
-        """Keep a point of every network, unless the last one is of this step."""
+        """Measure every network."""
+        started = time.perf_counter()
         for history in self.histories:
-            if history.points[-1].step < self.step:
-                history.add()
+            history.add()
+        self.measuring = time.perf_counter() - started
+        self.seconds += self.measuring
 
 
 @contextmanager

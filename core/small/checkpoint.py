@@ -22,7 +22,9 @@ def save(history: History, folder: Path, machine: str) -> None:
     The weights are rounded to float16. Points are left out if the snapshots of a long example would
     be too large. The folder must not exist.
     """
+    history.add()
     run, points = history.run, history.points
+    bleu = history.bleu() if run.config.bug is None else [run.bleu()]
     curve = [
         {"step": one.step, "train_loss": loss, "val_loss": one.loss, "exact": one.exact}
         for one, loss in zip(points, [points[0].loss, *_mean_losses(history)], strict=True)
@@ -40,7 +42,7 @@ def save(history: History, folder: Path, machine: str) -> None:
         "machine": machine,
         "torch": torch.__version__,
     }
-    final = {corpus: {"sacrebleu": points[-1].bleu, "exact": points[-1].exact, "beam": 1}}
+    final = {corpus: {"sacrebleu": bleu[-1], "exact": points[-1].exact, "beam": 1}}
     tokenizer = run.examples.tokenizer
     checkpoint.save(
         folder,
@@ -53,7 +55,7 @@ def save(history: History, folder: Path, machine: str) -> None:
         half_precision=True,
     )
     if run.config.bug is None:
-        snapshots = history.snapshots()
+        snapshots = history.snapshots(bleu)
         while len(snapshots.to_bytes()) > LIMIT:
             snapshots = snapshots.thinned()
         snapshots.save(folder / FILE)

@@ -6,7 +6,9 @@ Axes: P points, L layers, H heads, Q queries, K keys.
 from __future__ import annotations
 
 import copy
+import math
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,8 +49,11 @@ class Snapshots(AttentionSnapshots):
 
 
 class _Point(NamedTuple):
+    """Only the last point may be passing: the next one takes its place."""
+
     measured: Measured
     weights: dict[str, Tensor]
+    passing: bool
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,14 @@ class History:
         return step % self.every == 0 and step > self._points[-1].measured.step
 
     def add(self) -> None:
-        """Measure the network and keep a point."""
+        """Measure the network and keep a point, until the next one if none is due."""
+        step = self.run.step_number
+        if self._points and self._points[-1].measured.step == step:
+            return
+        if self._points and self._points[-1].passing:
+            del self._points[-1], self._maps[-1]
         weights = {name: p.detach().clone() for name, p in self.run.model.named_parameters()}
-        self._points.append(_Point(self.run.measure(), weights))
+        self._points.append(_Point(self.run.measure(), weights, step % self.every != 0))
         self._maps.append(self.run.maps(*self._ids))
         if len(self._points) > MOST_POINTS:
             self.every *= 2
@@ -111,14 +121,21 @@ class History:
         self._ids = source, target
         if not self._points:
             return
+        self._maps = [run.maps(*self._ids) for run in self._replayed()]
+
+    def _replayed(self) -> Iterator[SmallRun]:
+        """Yield a run with the weights of each point."""
         replayed = copy.copy(self.run)
         replayed.model = copy.deepcopy(self.run.model)
-        self._maps = []
         for point in self._points:
             with torch.no_grad():
                 for name, parameter in replayed.model.named_parameters():
                     parameter.copy_(point.weights[name])
-            self._maps.append(replayed.maps(*self._ids))
+            yield replayed
+
+    def bleu(self) -> list[float]:
+        """Return the BLEU at each point; each takes as long as writing all answers."""
+        return [run.bleu() for run in self._replayed()]
 
     def shown(self) -> Shown:
         """Return the example and what the network writes for it now."""
@@ -150,18 +167,21 @@ class History:
         else:
             self._display.update(self)
 
-    def snapshots(self) -> AttentionSnapshots:
-        """Return all points as attention snapshots of the example."""
+    def snapshots(self, bleu: Sequence[float] | None = None) -> AttentionSnapshots:
+        """Return all points as attention snapshots of the example.
+
+        Without the `bleu` of each point, theirs is NaN and nothing is rejected: they can be drawn,
+        but not saved.
+        """
         token = self.run.examples.tokenizer.token
         source, target = (tuple(token(id).piece for id in ids) for ids in self._ids)
         fed = tuple(token(id).piece for id in (BOS, *self._ids[1][:-1]))
-        healthy = self.run.config.bug is None
         maps = {kind: np.stack([m[kind] for m in self._maps]) for kind in KINDS}
-        return (AttentionSnapshots if healthy else Snapshots)(
+        return (AttentionSnapshots if bleu else Snapshots)(
             sentences=(Sentence(source, fed, target),),
             steps=np.array([one.step for one in self.points], np.int32),
             loss=np.array([one.loss for one in self.points], np.float32),
-            bleu=np.array([one.bleu for one in self.points], np.float32),
+            bleu=np.array(bleu or [math.nan] * len(self.points), np.float32),
             maps={kind: (maps[kind].astype(np.float16),) for kind in KINDS},
             entropy={
                 kind: np.stack([entropy_of(kind, [m[kind]]) for m in self._maps]) for kind in KINDS

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 
 import core
@@ -120,6 +123,38 @@ def test_measurements_are_those_of_each_example_alone(learned):
     assert best[2] == measured.shares[0].max() == measured.shares[0][best[:2]]
 
 
+def test_answers_are_written_out_if_the_network_looks_ahead(learned):
+    """A healthy network that starts to look ahead still writes answers that the pass gets wrong."""
+    examples = learned.run.examples
+    batch = examples.held.batch
+    targets = [examples.encode(one.source, one.target)[1] for one in examples.held.examples]
+    for bug in ("over_queries", "no_causal_mask"):
+        run = copy.copy(learned.run)
+        run.config = replace(run.config, bug=bug)
+        written = run.write(batch.source, batch.target_out.shape[1])
+        right = np.mean([mine == target for mine, target in zip(written, targets, strict=True)])
+        best = run._pass(batch)[1].argmax(-1)
+        of_pass = float(((best == batch.target_out) | (batch.target_out == PAD)).all(-1).sum())
+        assert run.measure().exact == right != of_pass / len(targets), bug
+
+
+def test_a_passing_point_gives_way_to_the_next():
+    run = run_of("reversal")
+    history = History(run)
+    for step in range(1, 24):
+        run.step()
+        if step in (3, 7, 10, 15, 20, 23):
+            history.add()
+            history.add()
+            assert history.points[-1].step == step
+    assert [one.step for one in history.points] == [0, 10, 20, 23]
+    snapshots = history.snapshots()
+    np.testing.assert_allclose(
+        snapshots.maps["cross"][0][-1].astype(np.float32), history.last_maps["cross"], atol=1e-3
+    )
+    assert len(snapshots.maps["cross"][0]) == 4
+
+
 def greedily(run: SmallRun, source: list[int]) -> list[int]:
     """Decode greedily with the KV cache, which `SmallRun.write` does not use."""
     from core.search.beam import greedy
@@ -178,7 +213,6 @@ def test_a_mistaken_map_is_shown_as_it_is():
     assert np.triu(snapshots.maps["decoder"][0], 1).any()
     assert snapshots.mask("decoder", 0).all()
     healthy = History(run_of("dates", 2)).snapshots()
-    assert type(healthy) is AttentionSnapshots
     assert not np.triu(healthy.mask("decoder", 0), 1).any()
 
 
@@ -199,10 +233,22 @@ def test_a_saved_network_translates_as_it_did_in_training(learned, tmp_path):
     ]
     assert [row["step"] for row in card.metrics["curve"]] == [one.step for one in learned.points]
     checkpoint.load(tmp_path / "sorting")
+    longest = run.examples.held.batch.target_out.shape[1] + 2
+    answers = [
+        run.examples.tokenizer.decode(
+            greedily(run, run.examples.encode(one.source, "")[0])[:longest]
+        )
+        for one in run.examples.held.examples
+    ]
+    right = [one.target for one in run.examples.held.examples]
+    bleu = sacrebleu.corpus_bleu(answers, [right]).score
+    saved = AttentionSnapshots.load(card.folder / FILE)
+    assert saved.bleu[-1] == pytest.approx(bleu) and saved.bleu[-1] > saved.bleu[0]
+    assert [final["sacrebleu"] for final in card.metrics["final"].values()] == [pytest.approx(bleu)]
 
 
 def test_snapshots_that_are_too_large_are_saved_with_fewer_points(learned, tmp_path, monkeypatch):
-    size = len(learned.snapshots().to_bytes())
+    size = len(learned.snapshots(learned.bleu()).to_bytes())
     monkeypatch.setattr("core.small.checkpoint.LIMIT", size - 1)
     save(learned, tmp_path / "sorting", "CPU")
     saved = AttentionSnapshots.load(tmp_path / "sorting" / FILE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,10 +38,10 @@ if TYPE_CHECKING:  # imports torch
     from core.small.history import History
     from core.small.run import SmallConfig
 
-EVERY_S = 1.0
+EVERY_S = 0.9
 """Seconds between two repaints."""
-TRAIN_S = 0.6
-"""Seconds of them that are spent on training."""
+BUSY_S = 0.75
+"""Seconds of them that are spent on drawing, training and measuring."""
 _NAMES = ("with the change", "without it")
 
 
@@ -84,6 +85,9 @@ def restart() -> None:
 
 def start_or_pause(training: Training) -> None:
     training.running = not training.running
+    if not training.running:
+        with training.lock:
+            training.measure()
 
 
 def is_begun(training: Training) -> bool:
@@ -94,8 +98,6 @@ def is_begun(training: Training) -> bool:
 def one_step(training: Training) -> None:
     """Take one step, and measure it."""
     training.advance(0)
-    with training.lock:
-        training.measure()
 
 
 def control_row(training: Training) -> int:
@@ -227,11 +229,12 @@ def show(training: Training, at: int) -> None:
 
 def live(training: Training, at: int) -> None:
     """Draw the training, and train for a while if it runs; the browser repeats this."""
+    end = time.monotonic() + BUSY_S
     with training.lock:
         show(training, at)
     if not training.running:
         return
-    training.advance(TRAIN_S, waiting.give_way)
+    training.advance(end - time.monotonic(), waiting.give_way)
     if not training.running:
         st.rerun()
 
