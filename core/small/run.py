@@ -246,16 +246,22 @@ class SmallRun:
     def write(self, source_BS: Tensor, limit: int) -> list[list[int]]:
         """Translate padded sources greedily: ids of each answer, with <eos> unless cut off.
 
-        Each token comes from a full pass over the prefix, as in training, so that the configured
-        mistake acts here too.
+        With a mistake, each token comes from a full pass over the prefix, as in training, so that
+        it acts here too; without one, the KV cache saves that.
         """
         limit = min(limit, MAX_LENGTH - 1)
         ids_BT = torch.full((len(source_BS), 1), BOS)
         over = torch.zeros(len(source_BS), dtype=torch.bool)
         with self.mistaken():
-            memory, mask = self.model.encode(source_BS)
+            if self.config.bug is None:
+                state = self.model.start(source_BS)
+            else:
+                memory, mask = self.model.encode(source_BS)
             while ids_BT.shape[1] <= limit and not over.all():
-                logits = self.model.classify(self.model.decode(ids_BT, memory, mask)[:, -1])
+                if self.config.bug is None:
+                    logits, state = self.model.step(ids_BT[:, -1], state)
+                else:
+                    logits = self.model.classify(self.model.decode(ids_BT, memory, mask)[:, -1])
                 best_B = self.model.top_tokens.best(logits)[1].masked_fill(over, PAD)
                 ids_BT = torch.cat((ids_BT, best_B[:, None]), 1)
                 over = over | (best_B == EOS)

@@ -117,7 +117,7 @@ def test_measurements_are_those_of_each_example_alone(learned):
     assert measured.loss == pytest.approx(total / count, abs=1e-5)
     np.testing.assert_allclose(measured.shares[0], share / rows, atol=1e-5)
     assert measured.chance[0] == pytest.approx(chance / rows)
-    assert measured.exact == right / len(examples.held.examples)
+    assert measured.exact == run.exactness() == right / len(examples.held.examples)
     assert 0.05 < measured.exact < 1  # else the comparison says little
     best = measured.best(0)
     assert best[2] == measured.shares[0].max() == measured.shares[0][best[:2]]
@@ -156,7 +156,7 @@ def test_a_passing_point_gives_way_to_the_next():
 
 
 def greedily(run: SmallRun, source: list[int]) -> list[int]:
-    """Decode greedily with the KV cache, which `SmallRun.write` does not use."""
+    """Decode one sentence greedily, without padding."""
     from core.search.beam import greedy
 
     ids = list(greedy(run.model, torch.tensor([source]))[0][0].ids)

@@ -38,9 +38,9 @@ if TYPE_CHECKING:  # imports torch
     from core.small.history import History
     from core.small.run import SmallConfig
 
-EVERY_S = 0.9
+EVERY_S = 0.85
 """Seconds between two repaints."""
-BUSY_S = 0.75
+BUSY_S = 0.78
 """Seconds of them that are spent on drawing, training and measuring."""
 _NAMES = ("with the change", "without it")
 
@@ -265,7 +265,8 @@ def open_everywhere(training: Training, at: int) -> None:
     history = training.histories[at]
     with st.container(key="train_after", horizontal=True, vertical_alignment="center"):
         if st.button("Open in all pages", key="train_open", disabled=not training.step):
-            card = keep(history)
+            with st.spinner("Measuring BLEU at each point …"):
+                card = keep(history)
             session.put("direction", card.direction)
             session.put("model", models.model_name(card))
             session.put("source", history.example.source)
