@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+from urllib.parse import parse_qs, parse_qsl
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from app.figures.amounts import amount, axis_title, spread
 from app.figures.style import ABOVE, BELOW, THIRD
 from app.look.markdown import plain
-from app.state import literature
+from app.state import address, literature
 from app.views.literature.claim import VERDICT_COLOURS, measured, threshold
 from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, Estimate
-from core.atlas.claims.literature import FAMILIES, LITERATURE
+from core.atlas.claims.literature import EXAMPLES, FAMILIES, LITERATURE
 from core.checkpoint.folder import read_card
 from tests.app.atlases import told
 from tests.app.boards import NETWORKS, board
@@ -290,3 +291,21 @@ def test_a_board_of_other_weights_is_named(shown, tmp_path):
     (line,) = page.texts(kind="warning")
     assert "on weights of scratch-en-de that are not available here:" in line
     assert "literature_hold" in page.tables
+
+
+@pytest.mark.parametrize("link", sorted(set(EXAMPLES.values())))
+def test_an_example_opens_with_all_its_choices(link):
+    path, _, query = link.partition("?")
+    page = path.removeprefix("/")
+    for name in parse_qs(query):
+        assert page in address._ONLY_ON.get(name, (page,)), name
+
+
+def test_a_claim_leads_to_its_example(shown):
+    page = shown(literature_family=CLAIMS["sinks-exist"].family)
+    links = {link.proto.query_string: link.proto.label for link in page.app.get("page_link")}
+    chosen = {parse: label for parse, label in links.items() if "layer=1" in parse}
+    example = dict(parse_qsl(EXAMPLES["sinks-exist"].partition("?")[2]))
+    assert "See one example on the page Translate" in [
+        label for query, label in chosen.items() if dict(parse_qsl(query)) == example
+    ]

@@ -2,6 +2,7 @@
 
 import re
 from typing import Literal
+from urllib.parse import parse_qsl
 
 import streamlit as st
 
@@ -22,6 +23,7 @@ from core.atlas.claims.claim import (
     Verdict,
     amount,
 )
+from core.atlas.claims.literature import EXAMPLES
 
 VERDICT_COLOURS: dict[Verdict, Literal["blue", "orange", "violet", "gray"]] = {
     HOLDS: "blue",
@@ -96,8 +98,14 @@ def show_claim(row: Row) -> None:
                 " ".join(look_for),
                 alt=f"{claim.claim} {row.reason}",
             )
-        path, _, query = claim.see.partition("?")
-        page = VIEWS[path.removeprefix("/")]
-        values = dict([query.split("=")]) if query else {}
-        label = f"Open on the page {page.title}"
-        st.page_link(page.file, label=label, query_params=values, width="content")
+        with st.container(horizontal=True, gap="large"):
+            if example := EXAMPLES.get(claim.id):
+                _link(example, "See one example on the page {}")
+            _link(claim.see, "Open the page {}")
+
+
+def _link(link: str, label: str) -> None:
+    path, _, query = link.partition("?")
+    page = VIEWS[path.removeprefix("/")]
+    values = dict(parse_qsl(query))
+    st.page_link(page.file, label=label.format(page.title), query_params=values, width="content")

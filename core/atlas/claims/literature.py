@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from core.atlas.claims import quoted
 from core.atlas.claims.claim import Claim, amount
 
@@ -641,3 +643,40 @@ LITERATURE: tuple[Claim, ...] = (
     ),
 )
 """All claims, in the order in which they are shown."""
+
+
+def _in(source: str, page: str = "", /, **view: str | int) -> str:
+    """Return a link, relative to the app, to a page with a sentence; `view` is what it shows."""
+    chosen = {"direction": "de-en", "model": "scratch", "source": source}
+    return f"/{page}?{urlencode(chosen | view)}"
+
+
+_SHIRTS = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
+_CHILDREN = "Zwei Kinder spielen im Schnee, während ihre Mutter auf einer Bank sitzt."
+_LAW = "Die Regierung hat gestern ein neues Gesetz über die Steuern beschlossen."
+_COURT = "Das Gericht verurteilte den Angeklagten wegen Betrugs zu drei Jahren Haft."
+_BOYS = "Two boys are playing football on the beach."
+_DOG = "A woman is holding a small dog."
+_BEST = {"kind": "cross", "layer": 0, "head": 0}
+EXAMPLES = {
+    "positional-heads": _in(_SHIRTS, kind="encoder", layer=1, head=1),
+    "aligning-heads-exist": _in(_SHIRTS, **_BEST),
+    "aligning-heads-sparse": _in(_SHIRTS, **_BEST),
+    "aligning-heads-causal": _in(_SHIRTS, **_BEST, edits="off.cross.0.0"),
+    "other-heads-idle": _in(_SHIRTS, kind="cross", layer=2, head=0, edits="off.cross.2.0"),
+    "source-share-falls": _in(_CHILDREN, "why", why_token=12),
+    "source-share-at-eos": _in(_CHILDREN, "why", why_token=14),
+    "value-zeroing-faithful": _in(_CHILDREN, "why", why_token=8),
+    "attention-faithful": _in(_CHILDREN, "why", why_token=8),
+    "gender-by-few-words": _in(_DOG, "why", direction="en-de", why_token=0),
+    "translated-in-embeddings": _in(_CHILDREN, "why", why_knew=5),
+    "translated-layer-by-layer": _in(_CHILDREN, "why", why_knew=5),
+    "sinks-exist": _in(_LAW, kind="decoder", layer=1, head=0),
+    "sinks-are-empty": _in(_LAW, kind="decoder", layer=1, head=0),
+    "errors-previous-token": _in(_COURT, kind="decoder", layer=1, head=2),
+    "probability-tells-quality": _in(_COURT, kind="cross", layer=0, head=0, q=2),
+    "attention-adds-to-probability": _in(_COURT, kind="decoder", layer=1, head=2),
+    "few-heads-hallucinate": _in(_BOYS, model="captions", kind="decoder", layer=0, head=0),
+    "role-by-a-jump": "/training?direction=de-en&model=scratch&kind=decoder&layer=2&head=1",
+}
+"""A link for each claim that one sentence, or one head's training, can show."""
