@@ -15,7 +15,7 @@ from app.views import VIEWS
 from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
 
-st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide", initial_sidebar_state=248)
+st.set_page_config(page_icon="🔦", layout="wide", initial_sidebar_state=248)
 st.html(Path(__file__).parent / "look.css")
 st.logo(str(Path(__file__).parent / "logo.svg"), size="large")
 

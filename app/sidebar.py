@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import streamlit as st
@@ -85,8 +86,17 @@ def _unknown(page: str) -> str:
             for kind in reversed(KINDS)
         }
         shown = address.closest_view(given, sizes)
-        found += [(n, text, str(shown[n])) for n, text in given.items() if text != str(shown[n])]
+        found += [
+            (name, _from_one(text), _from_one(str(shown[name])))
+            for name, text in given.items()
+            if text != str(shown[name])
+        ]
     return " ".join(address.unavailable(*one) for one in found)
+
+
+def _from_one(text: str) -> str:
+    """Return a number of a link, counted from 0, as the page shows it; other text as it is."""
+    return str(int(text) + 1) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
 
 
 def _spoken(name: str, side: int) -> str:
@@ -184,8 +194,9 @@ def _examples(known: Iterable[Example], direction: str) -> None:
 
 
 def _choose(sentence: str) -> None:
-    """Put an example into the box; it opens with its own head, whatever was chosen before."""
+    """Put an example into the box; it opens with its own head, without what was chosen before."""
     session.put("source", sentence)
+    session.put("edits", "")
     address.forget_view()
 
 
