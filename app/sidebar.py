@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 import streamlit as st
@@ -87,16 +86,11 @@ def _unknown(page: str) -> str:
         }
         shown = address.closest_view(given, sizes)
         found += [
-            (name, _from_one(text), _from_one(str(shown[name])))
+            (name, address.from_one(text), address.from_one(str(shown[name])))
             for name, text in given.items()
             if text != str(shown[name])
         ]
     return " ".join(address.unavailable(*one) for one in found)
-
-
-def _from_one(text: str) -> str:
-    """Return a number of a link, counted from 0, as the page shows it; other text as it is."""
-    return str(int(text) + 1) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
 
 
 def _spoken(name: str, side: int) -> str:

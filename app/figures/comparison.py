@@ -116,9 +116,8 @@ def pair_figure(
         half = [0, 0.48] if id == "x" else [0.52, 1]
         title = f"{network}, head {layer + 1}.{head + 1}"
         name = {"text": escape(title).replace(", ", "<br>"), "font": small(13)}
-        across = words(keys, cell, _LONGEST, side="top", tickangle=-90, domain=half, title=name,
-                       **FRAMED)  # fmt: skip
-        font = {"tickfont": AXIS["tickfont"] | across.properties["tickfont"]}
+        across = words(keys, cell, _LONGEST, side="top", tickangle=-90, domain=half, **FRAMED)
+        font = {"tickfont": AXIS["tickfont"] | across.properties["tickfont"], "title": name}
         axes[id] = Axis(AXIS | dict(across.properties) | font, across.names)
         told = [[f"{title}, {tick(query)} → {tick(key)}" for key in keys] for query in queries]
         hover = "%{customdata}: <b>%{z:.2f}</b>"

@@ -41,7 +41,7 @@ def board_figure(rows: Sequence[Row], networks: int) -> Chart:
             columns |= dict(enumerate(group, start))
             first = sum(1 for x in columns if x < start) + 1
             lines = [str(len(group)), *textwrap.wrap(word, 6, break_long_words=False)]
-            lines.append(f"{first}–{first + len(group) - 1}")
+            lines.append(f"{first}–{first + len(group) - 1}" if len(group) > 1 else str(first))
             groups[start + (len(group) - 1) / 2] = "<br>".join(lines)
             start += len(group) + 1
     dots: dict[Ink, list[_Dot]] = {}

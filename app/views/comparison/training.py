@@ -76,7 +76,7 @@ def intervals_note(scores: dict[str, list[list[float]]], names: tuple[str, str])
     return (
         f"Filled: {names[0]}. Open: {names[1]}. "
         + "Lines: each network’s own 95\u00a0% interval. " * has_lines
-        + "The differences have none, so equality is not shown."
+        + "The differences have none, so this does not show that they are equal."
     )
 
 

@@ -109,7 +109,7 @@ def show_board(board: Board) -> None:
 
 
 def show_table(rows: Sequence[Row], networks: int, first: int) -> None:
-    """Show claims, numbered from `first`, with paper, numbers, verdict and its reason in brief; see `in_brief`."""
+    """Show claims, numbered from `first`: paper, numbers, verdict and its reason in brief."""
     st.table(
         {
             "no.": range(first, first + len(rows)),
