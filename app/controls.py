@@ -40,12 +40,12 @@ train_task, train_pairs, train_layers, train_heads, train_width, train_positions
 train_smoothing, train_warmup, train_seed, train_bug, train_experiment_…, train_predicted,
 train_prediction, train_controls, train_run, train_step, train_fast, train_again, train_shown,
 train_example_…, trained, train_after, train_open, train_save, train_load,
-tour_links, tour_taught, tour_onward, tour_all_0 …, tour_text, tour_trial, tour_back, tour_next,
+tour_links, tour_taught, tour_all_0 …, tour_text, tour_trial, tour_back, tour_next,
 tour_end, tour_other, tour_0 …,
 tour_map_0 …, purpose, glance, figure_one, figure_beside, lesson_columns, lesson_top,
 token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
-own_notes, examples, navigation, settings, link_note, take_away, save_record, save_tables, save_app,
-open_record,
+own_notes, examples, navigation, settings, link_note, cell_note, take_away, save_record,
+save_tables, save_app, open_record,
 opened_explorer, save_notebook, save_script, notebook_fold, notebook_choices,
 notebook_choices_other, notebook_choices_knew, model_note, first_model, second_model, run_checks,
 checks,
@@ -339,7 +339,20 @@ def ask_for_record(
         if ask_target:
             target_box()
         st.stop()
+    _note_unknown_cell(record)
     return chosen.card, record
+
+
+def _note_unknown_cell(record: "TranslationRecord") -> None:
+    """Say in one line which row or column of a link the maps of its sentence lack."""
+    arrival = session.get("arrival"), session.get("page")
+    noted = session.saved_result("cell note")
+    if noted is None or noted[0] != arrival:
+        noted = arrival, record.id, address.unknown_cell(record)
+        session.save_result("cell note", noted)
+    if noted[2] and noted[1] == record.id:
+        with st.container(key="cell_note"):
+            st.caption(plain(noted[2]))
 
 
 def ask_and_stop(chosen: Selection) -> NoReturn:

@@ -85,7 +85,11 @@ def _unknown(page: str) -> str:
             for kind in reversed(KINDS)
         }
         shown = address.closest_view(given, sizes)
-        found += [(n, text, str(shown[n])) for n, text in given.items() if text != str(shown[n])]
+        found += [
+            (name, address.from_one(text), address.from_one(str(shown[name])))
+            for name, text in given.items()
+            if text != str(shown[name])
+        ]
     return " ".join(address.unavailable(*one) for one in found)
 
 
@@ -184,8 +188,9 @@ def _examples(known: Iterable[Example], direction: str) -> None:
 
 
 def _choose(sentence: str) -> None:
-    """Put an example into the box; it opens with its own head, whatever was chosen before."""
+    """Put an example into the box; it opens with its own head, without what was chosen before."""
     session.put("source", sentence)
+    session.put("edits", "")
     address.forget_view()
 
 

@@ -102,12 +102,10 @@ def picture(
 def riddle(
     record: TranslationRecord, kind: str, layer: int, head: int, covered: Sequence[int], theme: str
 ) -> str:
-    """Return an SVG document of a map's cells alone, 5:3, with these rows covered; none: all."""
+    """Return an SVG document of a map's cells alone, 5:3, with these rows covered."""
     colours, table = PALETTES[theme], sequential_table(theme)
     weights, mask = record.maps(kind)[layer, head], record.mask(kind)
     rows, columns = weights.shape
-    hidden = covered or (0,)
-    deep = 1 if covered else rows  # rows of each cover
     width, height = 100 / columns, 60 / rows
     size = {"width": "100", "height": "60", "viewBox": "0 0 100 60"}
     svg = Element("svg", {"xmlns": "http://www.w3.org/2000/svg"} | size)
@@ -117,9 +115,11 @@ def riddle(
         colour = f"#{red:02x}{green:02x}{blue:02x}" if mask[row, column] else colours.hatch
         _box(cells, column * width, row * height, width, height, fill=colour)
     _hatching(svg, colours.hatch_ground, colours.hatch)
-    for row in hidden:
-        _box(svg, 0, row * height, 100, deep * height, fill="url(#masked)")
-    middle = (hidden[0] + hidden[-1] + deep) / 2 * height
+    for row in covered:
+        _box(svg, 0, row * height, 100, height, fill="url(#masked)")
+    if not covered:
+        return tostring(svg, encoding="unicode")
+    middle = (covered[0] + covered[-1] + 1) / 2 * height
     _box(svg, 43, middle - 7, 14, 14, fill=colours.page)
     mark = {"font-family": "system-ui, sans-serif", "font-size": "14", "font-weight": "700"}
     _text(svg, "?", 50, middle + 5, mark | {"fill": colours.ink, "text-anchor": "middle"})

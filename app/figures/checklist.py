@@ -48,7 +48,7 @@ def checks_figure(lines: Sequence[Any], total: int) -> Chart:
     places = list(found)
     worst = [max(of, key=lambda x: (not x.passed, x.max_abs_diff)) for of in found.values()]
     sizes = [x.max_abs_diff for x in worst]
-    high = max(-2, min(20, math.ceil(math.log10(max(1e-9, *sizes, 1e-9))) + 2))
+    high = max(0, min(20, math.ceil(math.log10(max(1e-9, *sizes, 1e-9))) + 4))
     limits = {at: max(x.limit for x in of) for at, of in found.items()}
     bounded = [at for at in places if limits[at] > 0]
     told = ["equal" if size == 0 else scientific(size) for size in sizes]
@@ -56,9 +56,6 @@ def checks_figure(lines: Sequence[Any], total: int) -> Chart:
     hold = [f"{text} {'✓' if x.passed else '✗'}" for text, x in zip(held, worst, strict=True)]
     rows = [[names[at], text, x.name] for at, text, x in zip(places, told, worst, strict=True)]
     hover = "%{customdata[0]}<br>%{customdata[2]}: <b>%{customdata[1]}</b>"
-    ends = [min(max(size, 10.0**_LOW), 10.0 ** (high - 2)) for size in sizes]
-    # A number that its limit would cross is written in the bar.
-    inside = [limits[at] > size > limits[at] / 300 for at, size in zip(places, sizes, strict=True)]
     marks = [
         Mark("bar", sizes, places, hover, rows, [INK if x.passed else Ink("wrong") for x in worst],
              width=0.8, series="worst difference", sideways=True),
@@ -66,13 +63,13 @@ def checks_figure(lines: Sequence[Any], total: int) -> Chart:
              "limit of %{customdata[0]}: <b>%{customdata[1]}</b>",
              [[names[at], scientific(limits[at])] for at in bounded],
              symbol="line-ns-open", size=14, series="limit", sideways=True),
-        Mark("text", ends, places, size=12, colour=[PAGE if one else SECOND for one in inside],
-             more={"text": [f" {text} " for text in told],
-                   "textposition": [f"middle {'left' if one else 'right'}" for one in inside]}),
+        Mark("text", [10.0**_LOW] * len(places), places, size=12, colour=SECOND,
+             more={"text": [" equal" if size == 0 else "" for size in sizes],
+                   "textposition": "middle right"}),
         Mark("text", [10.0**high] * len(places), places, size=13, colour=SECOND,
              more={"text": hold, "textposition": "middle left"}),
     ]  # fmt: skip
-    powers = range(-16, high, 2)
+    powers = range(-16, high, 4)  # their labels fit on a phone
     across = numbers(
         "", (_LOW, high), 9, type="log", tickangle=0, side="top",
         tickvals=[10.0**power for power in powers],

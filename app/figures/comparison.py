@@ -99,20 +99,25 @@ def bleu_figure(scores: Mapping[str, Sequence[Sequence[float]]], names: tuple[st
     return Chart("", "", axes, marks, 52 + 44 * len(scores), margins)
 
 
-def pair_figure(records: Sequence[TranslationRecord], heads: Sequence[tuple[int, int]]) -> Chart:
+def pair_figure(
+    records: Sequence[TranslationRecord],
+    heads: Sequence[tuple[int, int]],
+    networks: Sequence[str],
+) -> Chart:
     """Draw a cross-attention head of each of two records of the same tokens, side by side."""
     first = records[0]
     queries, keys = labels(first.target_out, 1), labels(first.source, 1)
     cell = int(np.clip(200 / len(queries), 6, 24))
-    top = 30 + text_width(keys, 13, _LONGEST)
+    top = 66 + text_width(keys, 13, _LONGEST)
     down = words(queries, cell, _LONGEST, from_top=True, **FRAMED)
     axes, marks = {"y": down}, []
-    for id, (record, (layer, head)) in zip(("x", "x2"), zip(records, heads, strict=True),
-                                           strict=True):  # fmt: skip
+    for id, record, (layer, head), network in zip(("x", "x2"), records, heads, networks,
+                                                  strict=True):  # fmt: skip
         half = [0, 0.48] if id == "x" else [0.52, 1]
-        title = f"head {layer + 1}.{head + 1}"
+        title = f"{network}, head {layer + 1}.{head + 1}"
+        name = {"text": escape(title).replace(", ", "<br>"), "font": small(13)}
         across = words(keys, cell, _LONGEST, side="top", tickangle=-90, domain=half, **FRAMED)
-        font = {"tickfont": AXIS["tickfont"] | across.properties["tickfont"]}
+        font = {"tickfont": AXIS["tickfont"] | across.properties["tickfont"], "title": name}
         axes[id] = Axis(AXIS | dict(across.properties) | font, across.names)
         told = [[f"{title}, {tick(query)} → {tick(key)}" for key in keys] for query in queries]
         hover = "%{customdata}: <b>%{z:.2f}</b>"

@@ -20,8 +20,8 @@ _ROW = 28  # px
 _LONGEST = 24
 _WIDEST = 64  # characters of a hover's line
 _HOVER = "%{customdata}"
-SHORT = {HOLDS: "hold", FAILS: "not", DIFFERS: "differ", OPEN: "open"}
-"""The verdicts in the order of the board's chart, in a word."""
+SHORT = {HOLDS: "hold", FAILS: "do not hold", DIFFERS: "differ", OPEN: "undecided"}
+"""The verdicts in the order of the board's chart and of its tables."""
 
 
 def board_figure(rows: Sequence[Row], networks: int) -> Chart:
@@ -39,7 +39,10 @@ def board_figure(rows: Sequence[Row], networks: int) -> Chart:
         group = [row for row in rows if row.verdict == verdict]
         if group:
             columns |= dict(enumerate(group, start))
-            groups[start + (len(group) - 1) / 2] = f"{len(group)} {word}"
+            first = sum(1 for x in columns if x < start) + 1
+            lines = [str(len(group)), *textwrap.wrap(word, 6, break_long_words=False)]
+            lines.append(f"{first}–{first + len(group) - 1}" if len(group) > 1 else str(first))
+            groups[start + (len(group) - 1) / 2] = "<br>".join(lines)
             start += len(group) + 1
     dots: dict[Ink, list[_Dot]] = {}
     for x, row in columns.items():
@@ -65,7 +68,7 @@ def board_figure(rows: Sequence[Row], networks: int) -> Chart:
         "y": Axis(sides | {"range": [-1.06, 1.06], "tickangle": -90}),
     }
     shapes = [_shaded("y", 0, 1.06), rule("y", 0, INK, "dot", 1.5)]
-    return Chart("", "", axes, marks, 250, (26, 4, 4, 26), shapes=shapes)
+    return Chart("", "", axes, marks, 300, (26, 4, 4, 76), shapes=shapes)
 
 
 class _Dot(NamedTuple):

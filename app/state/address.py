@@ -85,6 +85,25 @@ def unavailable(name: str, text: str, instead: str) -> str:
     return f"This link's {name} {said} is not available here: {instead} is shown instead."
 
 
+def from_one(text: str) -> str:
+    """Return a number of a link, counted from 0, as the page shows it; other text as it is."""
+    return str(int(text) + 1) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
+
+
+def unknown_cell(record: TranslationRecord) -> str:
+    """Say which row or column this page's link names that the maps of the record lack, or ""."""
+    kind = requested("kind")
+    kind = kind if kind in KINDS and record.has(kind) else "cross"
+    if session.get("page") not in ("", "head", "together") or not record.has(kind):
+        return ""
+    sizes = zip(CELL, ("row", "column"), record.maps(kind).shape[-2:], strict=True)
+    return " ".join(
+        f"This link's {name} {quoted(from_one(text))} is not in this map of {count} {name}s."
+        for key, name, count in sizes
+        if (text := requested(key)) is not None and text not in map(str, range(count))
+    )
+
+
 def drop_leftovers() -> None:
     """Remove parameters from the URL that only other pages read."""
     if names := session.get("leftover"):

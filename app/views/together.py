@@ -54,7 +54,6 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
             st.button(
                 pair.title(chosen.languages),
                 key=f"minimal_pair_{i}",
-                type="tertiary",
                 on_click=use_pair,
                 args=pair.texts(chosen.languages),
             )
@@ -138,8 +137,8 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
     sides = (record, card, "first_of_two", ""), (second, second_card, "second_explorer", note)
     if drawn:
         with st.container(key="two_translations", gap="small"):
-            for one, *_ in sides:
-                st.text(f"→ {one.translation}")
+            for name, (one, *_) in zip(("First", "Second"), sides, strict=True):
+                st.text(f"{name}: {one.translation}")
                 show_certainty(one)
         summary = "Every head of both, their words and probabilities"
         section("", "full_passes", show_both, record, sides, choices=address.VIEW, summary=summary)

@@ -124,7 +124,7 @@ def what_happened(
     return (
         f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
         + f"BLEU ({measured_on}): {', '.join(bleu)}, the last. "
-        + "The slider’s points are equally far apart, their steps are not. " * uneven
+        + "The slider’s points are evenly spaced; their steps are not. " * uneven
         + f"{first} Press play.".strip()
     )
 

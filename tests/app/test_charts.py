@@ -72,7 +72,7 @@ def charts() -> list[Chart]:
         comparison.bleu_figure(
             {"a": [[40.0], [41.0]], "b": [[39.0, 38, 40], [42.0, 41, 44]]}, ("c", "d")
         ),
-        comparison.pair_figure([make_record(WORDS, WORDS[:3])] * 2, [(0, 0), (0, 0)]),
+        comparison.pair_figure([make_record(WORDS, WORDS[:3])] * 2, [(0, 0), (0, 0)], ("c", "d")),
         checklist.checks_figure(lines, 3),
         checklist.checks_figure(lines, 87),
         vectors.rotation_figure(cells, [0, 2, 3], 1),

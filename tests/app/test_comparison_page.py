@@ -396,13 +396,13 @@ def test_the_training_is_compared_with_the_network_of_the_same_recipe(direction)
     at = (cell.layer, cell.head) if cell else (2, 0)
     heads = [at, matching.of(*at)]
     rows = [
-        (f"head {layer + 1}.{head + 1}", f"{q}, {k}", one.cross[layer, head, i, j])
-        for one, (layer, head) in zip(pair, heads, strict=True)
+        (f"{code}, head {layer + 1}.{head + 1}", f"{q}, {k}", one.cross[layer, head, i, j])
+        for code, one, (layer, head) in zip(CODES, pair, heads, strict=True)
         for i, q in enumerate(names(first.target_out, 1))
         for j, k in enumerate(names(first.source, 1))
     ]
-    shows(page, "heads_of_both", rows)
     named = [f"{layer + 1}.{head + 1}" for layer, head in heads]
+    shows(page, "heads_of_both", rows, *named)
     darkest = [one.cross[at].argmax(-1) for one, at in zip(pair, heads, strict=True)]
     same, every = int((darkest[0] == darkest[1]).sum()), len(first.target_out)
     assert same < every, "a sentence on which both do not agree everywhere"
@@ -411,7 +411,6 @@ def test_the_training_is_compared_with_the_network_of_the_same_recipe(direction)
         "training_answer",
         str(same),
         str(every),
-        *named,
         *[number(one.log_prob, 2) for one in pair],
     )
 

@@ -367,12 +367,12 @@ NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in
 @pytest.mark.parametrize(
     ("record", "more", "claim", "badge"),
     [
-        (RECORD, {}, "Real weights. All numbers here are from this translation, recomputed from Q, K and mask.", "8 of 8"),
-        (replace(RECORD, decode=None), {}, "Real weights. All numbers here are from this pass, recomputed from Q, K and mask.", "8 of 8"),
+        (RECORD, {}, "Real weights. They are from this translation, recomputed from Q, K and mask.", "8 of 8"),
+        (replace(RECORD, decode=None), {}, "Real weights. They are from this pass, recomputed from Q, K and mask.", "8 of 8"),
         (replace(RECORD, checks=(BY_DISTANCE, *RECORD.checks[1:])), {},
-         "Real weights. All numbers here are from this translation, recomputed from Q, K, bias by distance and mask.", "8 of 8"),
-        (replace(RECORD, checks=NO_RECOMPUTATION), {}, "Real weights. All numbers here are from this translation.", "7 of 7"),
-        (replace(RECORD, checks=()), {"checked": "pending"}, "Real weights. All numbers here are from this translation.", None),
+         "Real weights. They are from this translation, recomputed from Q, K, bias by distance and mask.", "8 of 8"),
+        (replace(RECORD, checks=NO_RECOMPUTATION), {}, "Real weights. They are from this translation.", "7 of 7"),
+        (replace(RECORD, checks=()), {"checked": "pending"}, "Real weights. They are from this translation.", None),
         (replace(RECORD, checks=failing(2)), {}, "Do not trust these pictures. 2 of 8 checks failed.", "6 of 8"),
         (RECORD, {"checked": "elsewhere"}, "Saved maps. They were not recomputed here.", None),
         (RECORD, {"checked": "never"}, "Maps of an edited pass. They were not recomputed here.", None),

@@ -14,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.components.atlas.measures import measures
+from app.components.atlas.story import KIND_WORDS
 from app.state import atlases, models, results
 from core.atlas.atlas import Atlas
 from core.checkpoint.folder import Card
@@ -77,12 +78,15 @@ def test_the_atlas_of_the_selected_network_is_shown(beside: Callable, monkeypatc
     most = int(losses[:, 0].argmax())
     first = losses[most, 1] > np.delete(losses[:, 2], most).max()
     kind, layer, head = whole.heads[most]
-    start = f"{'One head of' if first else 'Of'} 48 "
-    assert data["headline"].startswith(start)
-    assert f" without {kind} {layer + 1}.{head + 1} " in data["headline"]
+    one = f"ead {layer + 1}.{head + 1} of the {KIND_WORDS[kind]} "
+    matters = f"H{one}matters most of 48: without it"
+    start = matters if first else f"Of 48 heads, without h{one}the loss rises most"
+    falls = "falls" if bleu[most, 0] < 0 else "rises"
+    assert data["headline"].startswith(f"{start}, BLEU {falls} by ")
     half = [(values[most, 2] - values[most, 1]) / 2 for values in (losses, bleu)]
-    expected = [losses[most, 0], half[0], bleu[most, 0], half[1]]
-    assert told(data["headline"])[2:6] == pytest.approx(expected, rel=0.06)
+    before = whole.arrays["bleu"][0]
+    expected = [abs(bleu[most, 0]), half[1], before, losses[most, 0], half[0]]
+    assert told(data["headline"])[-5:] == pytest.approx(expected, rel=0.06)
     monkeypatch.setattr(Card, "credit", "imported, by A. Author, licence MIT")
     assert shown(render("heads"))["network"] == f"scratch-de-en ({Card.credit})"
 

@@ -84,7 +84,7 @@ def test_verdicts_are_counted_and_listed(shown):
     assert [told(text) for text in counts] == [[39, 4, 26, 1, 1, 11]]
     ids = {plain(claim.claim): claim.id for claim in LITERATURE}
     rows = {
-        ids.pop(row[0]): row[1:]
+        ids.pop(row[1]): row[2:]
         for key in FOLDS
         for row in page.table(key).itertuples(index=False, name=None)
     }
@@ -92,6 +92,8 @@ def test_verdicts_are_counted_and_listed(shown):
     for name, row in rows.items():
         assert CLAIMS[name].source.startswith(plain(row[0]).replace("\\", "").split(" et al.")[0])
         assert row[0].rstrip(")")[-4:-2] == "20"
+    numbers = [number for key in FOLDS for number in page.table(key)["no."]]
+    assert numbers == list(range(1, 40)), "as in the chart"
     verdicts = [row[-1].partition("]: ")[0] for row in rows.values()]
     order = [
         *(":blue[**holds**", ":orange[**does not hold**"),
@@ -111,8 +113,8 @@ def test_verdicts_are_counted_and_listed(shown):
     assert rows["eos-and-punctuation"][1:] == (
         "83\u00a0% to 91\u00a0%",
         "20\u00a0%",
-        ":gray[**undecided**]: all 4 below 50 %, but the paper tests otherwise; needs a network "
-        "for many languages, with language tags",
+        ":gray[**undecided**]: all 4 below 50 %, but the paper tests it differently; needs a "
+        "network for many languages, with language tags",
     )
     assert rows["input-reading-better"][1:] == (
         "+17.9 points",
@@ -156,7 +158,12 @@ def test_the_board_is_drawn_claim_by_claim(shown):
     assert len(ids) == len(columns) == len(CLAIMS), "each claim in a column of its own"
     verdicts = [row.verdict for id in ids for row in rows.values() if row.claim.id == id]
     assert verdicts == [v for v in (HOLDS, FAILS, DIFFERS, OPEN) for _ in range(verdicts.count(v))]
-    assert figure["layout"]["xaxis"]["ticktext"] == ["26 hold", "1 not", "1 differ", "11 open"]
+    assert figure["layout"]["xaxis"]["ticktext"] == [
+        "26<br>hold<br>1–26",
+        "1<br>do not<br>hold<br>27",
+        "1<br>differ<br>28",
+        "11<br>undecided<br>29–39",
+    ]
 
 
 def test_the_networks_are_introduced(shown, monkeypatch):

@@ -123,6 +123,21 @@ def test_weights_and_their_difference_are_read_out(shown: Callable[..., dict[str
     assert plain(shown(row, ("over", 4, 0))["readout"]).startswith("query: in₅ · key: in₁ · ")
 
 
+def test_a_map_with_words_of_its_own_is_labelled_by_them(shown: Callable[..., dict[str, Any]]):
+    """Its own words label it; the readout and the difference name both."""
+    row = weights_row()
+    other = replace(row.keys, tokens=[replace(one, text="other") for one in row.keys.tokens])
+    first, second = maps_of(row)
+    own = replace(row, maps=[first, replace(second, sides=(row.queries, other)), *row.maps[2:]])
+    said = shown(own, ("over", 6, 3))
+    assert " · key: <b>in</b>/other · " in plain(said["readout"])
+    texts = [text.text for text in ElementTree.fromstring(said["svg"]).iter() if text.text]
+    labels = [text.strip("\u2068\u2069₁₂₃₄₅₆₇₈₉₀") for text in texts]
+    keys = len(row.keys.tokens)
+    assert labels.count("other") == keys
+    assert any(text.endswith("/other") for text in labels)
+
+
 def test_masked_scores_are_called_masked(shown: Callable[..., dict[str, Any]], page: Page) -> None:
     row = scores_row()
     said = shown(row, ("choose", "head", 1), ("over", 2, 5))

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from app.examples import EXAMPLES
 from app.state import address
 from app.views import SETTINGS, VIEWS
+from tests.app.page_checks import record
 from tests.app.rendered import read, render, unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,12 +203,18 @@ def test_a_link_to_an_unknown_head_says_what_is_shown():
         (said,) = page.texts("link_note", "caption")
         assert said == (
             "This link's kind “foo” is not available here: cross is shown instead. This link's "
-            "layer “99” is not available here: 2 is shown instead."  # the second-to-last of four
+            "layer “100” is not available here: 3 is shown instead."  # the second-to-last of four
         )
         page.app.text_area("source").set_value("Ein Hund.").run()
         assert read(page.app).texts("link_note", "caption") == [said]
         fits = render(path, **(link | {"kind": "decoder", "layer": "mean"}))
         assert not fits.texts("link_note")
+        rows = len(record(OWN, "scratch-de-en").target_out)
+        cell = render(path, source=OWN, kind="cross", q="77", k="-4")
+        (said,) = cell.texts("cell_note", "caption")
+        assert said.startswith(f"This link's row “78” is not in this map of {rows} rows. ")
+        assert "This link's column “-4” is not in this map of " in said
+        assert not render(path, source=OWN, kind="cross", q=str(rows - 1)).texts("cell_note")
 
 
 def test_parameters_of_another_page_leave_the_url():

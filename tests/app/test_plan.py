@@ -253,9 +253,6 @@ def test_two_lessons_are_ready_and_each_can_be_run_changed_and_handed_out(direct
         (link,) = page.texts(f"class_link_{lesson.name}", "code_text")
         assert dict(parse_qsl(urlsplit(link).query))["plan"] == lesson.plan.to_text()
         saved = {item.key: item.label for item in page.app.get("download_button")}
-        left = len(not_offline(lesson.plan, lambda text: record(text, f"scratch-{direction}")))
-        kept = f": {len(stops) - left} of {len(stops)} stops" if left else ""
-        assert saved[f"class_page_{lesson.name}"] == f"Offline file{kept}"
         assert {f"class_page_{lesson.name}", f"class_worksheet_{lesson.name}"} <= saved.keys()
     ids = ([stop.id for stop in lesson.plan.stops] for lesson in lessons)
     assert not set.intersection(*map(set, ids)), "a class can have both lessons"
@@ -276,8 +273,8 @@ def test_the_picture_of_a_question_covers_what_answers_it(covered):
     boxes = [one for one in svg if one.get("fill") == "url(#masked)"]
     found = [[float(one.get(name)) for name in ("x", "y", "width", "height")] for one in boxes]
     deep = 60 / len(seen.target_out)
-    expected = [[0, row * deep, 100, deep] for row in covered] or [[0, 0, 100, 60]]
-    assert found == [pytest.approx(box, abs=0.06) for box in expected]
+    assert found == [pytest.approx([0, row * deep, 100, deep], abs=0.06) for row in covered]
+    assert bool(svg.findall("{*}text")) == bool(covered)
 
 
 def test_a_teacher_makes_a_plan():

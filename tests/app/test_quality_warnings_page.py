@@ -55,7 +55,7 @@ def test_an_uncertain_translation_is_less_certain_than_the_networks_own_kind(
     quantiles = measured["searches"]["beam 5"]
     assert measured["weights_sha256"] == seen.weights_sha256
     page = render(name, source=text)
-    said = [line for line in page.texts(kind="markdown") if "Less certain than" in line]
+    said = [line for line in page.texts(kind="markdown") if "less certain here than" in line]
     assert bool(said) == (probability < quantiles[2]) == (text != SURE)
     for line in said:
         below = sum(quantile <= probability for quantile in quantiles)

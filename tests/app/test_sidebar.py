@@ -98,6 +98,7 @@ def test_an_example_opens_with_the_head_and_the_word_that_show_it(direction):
             continue
         found = find(rule, seen)
         chosen = {"kind": "encoder", "layer": "0", "head": "0", "source": "Ein Hund."}
+        chosen["edits"] = "off.cross.0.0"
         page = render(
             "",
             direction=direction,
@@ -109,6 +110,9 @@ def test_an_example_opens_with_the_head_and_the_word_that_show_it(direction):
             "kind": "cross", "layer": found.head.layer, "head": found.head.head,
             "q": found.query, "turn": 1,
         }  # fmt: skip
+        edits = page.payload("address_edits")
+        assert edits["values"] == {"edits": None}, "they belong to the sentence before"
+        assert edits["entry"] is None, "one step back returns to both"
         shown += 1
     assert shown >= len(EXAMPLES) - 1
     assert opening(record("Ein Hund.")) is None

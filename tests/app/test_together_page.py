@@ -81,7 +81,9 @@ def test_the_page_opens_on_a_sentence_and_its_minimal_change(translator):
     page = render("together", "full_passes")
     page.claim_all("second_source", ["Second sentence", SWAPPED])
     first, second = translator.inspect(SHIRTS), translator.inspect(SWAPPED)
-    page.claim_all("two_translations", [f"→ {one.translation}" for one in (first, second)], "text")
+    page.claim_all(
+        "two_translations", [f"First: {first.translation}", f"Second: {second.translation}"], "text"
+    )
     claim_both(page, first, second)
     claim_largest(page, first, second, "in the second sentence")
     nothing_else(page)

@@ -166,7 +166,7 @@ def claim_taught(
     key = int(weights.argmax())
     read_, written = names(record.source, 1)[key], names(record.target_out, 1)[row]
     (said,) = page.texts("tour_taught", "markdown")
-    for part in (f"**{read_}** at place {key + 1},", f"**{written}** at place {row + 1}."):
+    for part in (f"**{read_}** is token {key + 1};", f"**{written}** is token {row + 1}."):
         assert part in said
     page.claim_matching(rf".*: here {re.escape(percent(weights.max()))}\.", "tour_text")
     count = sum(record.maps(kind)[..., 0, 0].size for kind in ATTENTION)

@@ -36,7 +36,7 @@ export function placesGeometry(data, width) {
     else y += TITLE + tall * data.layers[kind] + 10;
   }
   const bottom = isWide ? TITLE + tall * layers : y;
-  return { blocks, cell, tall, width, legend: bottom + 10, height: bottom + LEGEND + (width < KEY_BESIDE ? 52 : 0) };
+  return { blocks, cell, tall, width, legend: bottom + 10, height: bottom + LEGEND + (width < KEY_BESIDE ? 58 : 0) };
 }
 
 function boxOf({ blocks, cell, tall }, { kind, layer, head }) {

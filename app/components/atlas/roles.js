@@ -38,7 +38,7 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
 
 /* Which of the conditions in the note a role without a label fails first: in full, and in brief for the picture. */
 export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
-  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `${percent(measured)} of rows` };
+  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: "rare" };
   if (low < floor) return { full: `its interval reaches below ${percent(floor)}`, brief: "uncertain" };
   return { full: `chance by itself comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
 }
@@ -46,7 +46,7 @@ export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
 const keyHeight = (width) => (width < ONE_LINE ? KEY + 20 : KEY);
 
 export function rolesGeometry(data, n, width) {
-  const left = between(96, Math.round(0.43 * width), 190);
+  const left = between(96, Math.round(0.5 * width), 190);
   return { left, width, length: width - left - 52, height: rolesOf(data, n).length * ROW + AXIS + keyHeight(width) + 14 };
 }
 
@@ -87,7 +87,7 @@ function drawReason(context, theme, words, left, right, end, y) {
   context.font = fontOf(theme, 12);
   const span = context.measureText(words).width;
   const at = end + 6 + span < right ? end + 6 : Math.max(left, end - 8 - span);
-  drawNote(context, theme, words, at, y);
+  drawText(context, theme, words, at, y, { size: 12 });
 }
 
 const drawNull = (context, theme, lines, x, y) => drawMark(context, theme, theme.ink, 1.6, x, y, ...lines);

@@ -100,20 +100,19 @@ def headline(atlas: Atlas, found: Sequence[Measure]) -> str:
     n = int(np.nanargmax(zero.values[:, 0]))
     ends = np.delete(zero.values[:, 2], n)
     alone = bool((zero.values[n, 1] > ends[np.isfinite(ends)]).all() and np.isfinite(ends).any())
-    first = "One head of" if alone else "Of"
-    second = "matters most:" if alone else "heads,"
-    after = "the loss rises most, by" if not alone else "a token loses"
+    kind, layer, head = atlas.heads[n]
+    one = f"head {layer + 1}.{head + 1} of the {KIND_WORDS[kind]}"
     text = (
-        f"{first} {atlas.count} {second} without {name(atlas.heads[n])} {after} {_short(zero, n)}"
+        f"{one.capitalize()} matters most of {atlas.count}: without it"
+        if alone
+        else f"Of {atlas.count} heads, without {one} the loss rises most"
     )
-    text += " nats" if alone else " nats per token"
     own = atlas.arrays.get("bleu")
     if bleu is not None and own is not None and math.isfinite(bleu.values[n, 0]):
-        text += (
-            f", and BLEU changes by {_short(bleu, n)} of {number(float(own[0]), 0)} "
-            f"({atlas.origin.sentences:,} sentences of {atlas.origin.corpus})"
-        )
-    return f"{text}."
+        falls = "falls" if bleu.values[n, 0] < 0 else "rises"
+        change = _short(bleu, n).lstrip("+−")
+        text += f", BLEU {falls} by {change} (from {number(float(own[0]), 0)}), and"
+    return f"{text}{',' * (text[-3:] != 'and')} a token loses {_short(zero, n)} nats."
 
 
 def _short(measure: Measure, n: int) -> str:

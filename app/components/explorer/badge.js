@@ -92,7 +92,7 @@ function claimOf({ data, view: { quantity } }) {
   const recomputed = data.checks.find(({ name }) => name === RECOMPUTED);
   const bias = recomputed?.words.includes("bias by distance") ? ", bias by distance" : "";
   const how = recomputed ? `, recomputed from Q, K${bias} and mask` : "";
-  if (quantity === WEIGHTS) return ["Real weights.", ` All numbers here are from this ${data.givenTarget ? "pass" : "translation"}${how}.`];
+  if (quantity === WEIGHTS) return ["Real weights.", ` They are from this ${data.givenTarget ? "pass" : "translation"}${how}.`];
   return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${data.givenTarget ? "pass" : "translation"}.`];
 }
 

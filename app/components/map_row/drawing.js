@@ -46,13 +46,13 @@ export function rowGeometry({ data, theme, parts }) {
   const room = parts.maps.clientWidth;
   const context = document.createElement("canvas").getContext("2d");
   context.font = fontOf(theme, 13, 650);
-  const [rowLabels, columnLabels] = [data.queries, data.keys].map((tokens) => numberedLabels(context, tokens));
+  const labels = data.maps.map((map) => ({ rowLabels: numberedLabels(context, map.queries), columnLabels: numberedLabels(context, map.keys) }));
   context.font = fontOf(theme, 12);
   const titles = data.titles ?? { query: `query: ${data.words.query}`, key: `key: ${data.words.key}` };
   const [queryTitle, keyTitle] = [titles.query, titles.key].map((title) => context.measureText(title).width);
-  const [queries, keys] = [rowLabels.length, columnLabels.length];
-  const left = Math.max(72, Math.ceil(widest(rowLabels)) + 30);
-  const top = Math.ceil(widest(columnLabels)) + 34;
+  const [queries, keys] = [data.queries.length, data.keys.length];
+  const left = Math.max(72, Math.ceil(widest(labels.flatMap(({ rowLabels }) => rowLabels))) + 30);
+  const top = Math.ceil(widest(labels.flatMap(({ columnLabels }) => columnLabels))) + 34;
   const slot = (beside) => (room - (beside - 1) * GAP) / beside;
   let beside = Math.min(MOST_BESIDE, data.maps.length);
   while (beside > 1 && slot(beside) < Math.max(LEAST_WIDTH, left + LEAST_CELL * keys + 2)) beside--;
@@ -70,8 +70,7 @@ export function rowGeometry({ data, theme, parts }) {
     gridWidth,
     gridHeight,
     fontSize,
-    rowLabels,
-    columnLabels,
+    labels,
     titles,
     queryTitle,
     angle: Math.PI / 2,
@@ -130,9 +129,10 @@ function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
   drawColourBar(context, theme, rampOf(theme, map), left, y, Math.max(96, gridWidth), ends, map.word);
 }
 
-/* Draw labels and crosshair. */
-export function drawLive(context, { theme, pinned }, geometry, focus) {
-  const { left, top, every, rowLabels, columnLabels } = geometry;
+/* Draw the labels of the map at `place`, and the crosshair. */
+export function drawLive(context, { theme, pinned }, geometry, focus, place) {
+  const { left, top, every } = geometry;
+  const { rowLabels, columnLabels } = geometry.labels[place];
   rowLabels.forEach((label, query) => {
     if (!showsLabel(query, every, focus.query)) return;
     drawLabel(context, geometry, theme, label, left - 8, yOf(geometry, query + 0.5), "right", emphasisOf(query, focus.query));

@@ -146,9 +146,7 @@ function paintFocus(view) {
   const { root, data, geometry, maps } = view;
   const focus = focusOf(view);
   const { query, key } = focus;
-  for (const { canvas, base } of maps) {
-    drawLive(copyBase(canvas, base, geometry), view, geometry, focus);
-  }
+  maps.forEach(({ canvas, base }, place) => drawLive(copyBase(canvas, base, geometry), view, geometry, focus, place));
   const cell = query === null ? null : query * data.keys.length + key;
   const unmasked = cell !== null && !data.covered.includes(query) && data.unmasked[cell] === 1;
   sayCell(view, focus, cell, unmasked);

@@ -9,8 +9,14 @@ function numberedTokens({ tokens }) {
   return displayTokens(tokens, 0).map((token, index) => ({ ...token, number: tokens[index].number }));
 }
 
+/* Where maps of a row have words of their own, the row's tokens and those of a difference are named by all of them. */
+function namedByAll(tokens, others) {
+  return tokens.map((token, at) => ({ ...token, label: [...new Set([token, ...others.map((other) => other[at])].map(({ label }) => label))].join("/") }));
+}
+
 export function decodeRow(raw) {
-  const [queries, keys] = [raw.queries, raw.keys].map(numberedTokens);
+  const own = raw.maps.map((map) => ["queries", "keys"].map((side) => numberedTokens(map[side] ?? raw[side])));
+  const [queries, keys] = [raw.queries, raw.keys].map((side, at) => namedByAll(numberedTokens(side), own.map((sides) => sides[at])));
   const cells = queries.length * keys.length;
   const unmasked = unpackBits(raw.mask, cells);
   // A map can have its own mask, `mask_N`, as when a row shows a pass before and after an edit of the mask.
@@ -27,6 +33,8 @@ export function decodeRow(raw) {
     unmasked,
     maps: raw.maps.map((map, place) => ({
       ...map,
+      queries: map.minus ? queries : own[place][0],
+      keys: map.minus ? keys : own[place][1],
       floats: map.minus ? null : asFloats(raw[`values_${place}`]),
       unmasked: maskOf(place),
     })),

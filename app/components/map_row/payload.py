@@ -28,12 +28,19 @@ WEIGHT = Scale("weight")
 DIFFERENCE = Scale("difference", 1.0)  # of two weights
 
 
+def own_scale(first: NDArray[np.floating], second: NDArray[np.floating]) -> Scale:
+    """Return a scale that ends at each head's largest difference of two maps."""
+    largest = np.abs(first.astype(np.float64) - second).max((2, 3))
+    return Scale("difference", np.where(largest > 0, largest, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Map:
     """One map for all layers and heads: `values` [layer, head, query, key].
 
     `name` is its title, `short` its name in the readout. `note` is one text, or one per head
     [layer][head]. `mask` [query, key] applies to this map alone; None: the row's mask applies.
+    `sides` are this map's own queries and keys, as many as the row's; None: the row's.
     """
 
     name: str
@@ -42,6 +49,7 @@ class Map:
     values: NDArray[np.floating]
     scale: Scale = WEIGHT
     mask: NDArray[np.bool_] | None = None
+    sides: Sequence[Side] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +192,8 @@ def _described(
         "limits": None if limit is None else np.broadcast_to(limit, heads).tolist(),
     }
     if isinstance(drawn, Map):
-        return packed | {"note": drawn.note}
+        own = dict(zip(("queries", "keys"), map(_side, drawn.sides or ()), strict=False))
+        return packed | own | {"note": drawn.note}
     if {drawn.first, drawn.second} - maps.keys():
         raise ValueError(f"{drawn.name} is a difference of maps that the row does not have")
     return packed | {"note": "", "minus": [drawn.first, drawn.second]}

@@ -25,7 +25,7 @@ function rowPicture(view, captioned) {
       drawText(context, theme, noteOf(map), 0, 32, { colour: "ink2" });
       context.translate(0, ABOVE);
       drawStill(context, view, geometry, map);
-      drawLive(context, view, geometry, focusOf(view));
+      drawLive(context, view, geometry, focusOf(view), place);
       context.restore();
     });
   };

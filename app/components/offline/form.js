@@ -105,7 +105,7 @@ function paintExamples(parts, { direction, examples }, { source }, change) {
       ...examples.map(({ title, text, hint, view }) => {
         const item = element("li");
         const button = buttonOf("", title);
-        button.addEventListener("click", () => change({ source: text, target: "" }, view));
+        button.addEventListener("click", () => change({ source: text, target: "", edits: "" }, view));
         item.append(button, element("p", "", hint));
         return item;
       }),

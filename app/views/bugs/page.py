@@ -14,7 +14,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, plans, results, session
 from app.views.bugs.mistakes import MISTAKES
-from app.views.bugs.question import ask_which, made_in, show_code
+from app.views.bugs.question import ask_which, is_solved, made_in, show_code
 from app.views.bugs.symptoms import show_differences, show_symptoms
 from app.views.shared.axes import source_of
 from app.views.shared.choices import choose
@@ -67,7 +67,8 @@ def numbered(inspection: Inspection) -> dict[int, str]:
 def choose_bug(inspection: Inspection) -> str:
     """Choose a bug by its number and return its name."""
     names = numbered(inspection)
-    return names[choose(text("bugs", "page.choice"), {i: str(i) for i in names}, min(names), "bug")]
+    labels = {i: f"{i} ✓" if is_solved(inspection, bug) else str(i) for i, bug in names.items()}
+    return names[choose(text("bugs", "page.choice"), labels, min(names), "bug")]
 
 
 class Seen(NamedTuple):
@@ -245,11 +246,15 @@ def show_bug(inspection: Inspection) -> None:
         bug = choose_bug(inspection)
         seen = where_seen(inspection, bug)
         kind = choose_kind(seen)
-    show_translations(inspection, bug)
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
-    show_maps(inspection, bug, kind, seen)
-    compared = ask_which(inspection, bug, healthy, broken)
+    with st.container(key="question_columns"):  # the style sheet stacks them on a narrow page
+        said, beside = st.columns([2, 5], gap="medium")
+        with said:
+            show_translations(inspection, bug)
+            compared = ask_which(inspection, bug, healthy, broken)
+        with beside:
+            show_maps(inspection, bug, kind, seen)
     with st.container(key="bug_numbers"):
         title = text("bugs", "page.numbers")
         if compared is None:  # the numbers give the answer away

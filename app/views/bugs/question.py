@@ -33,6 +33,17 @@ def made_in(inspection: Inspection) -> list[str]:
     return [bug for bug in MISTAKES if bug in here]
 
 
+def _id(inspection: Inspection, bug: str) -> str:
+    """Return the id of the question about a bug."""
+    return f"{inspection.record.id} bug {list(MISTAKES).index(bug) + 1}"
+
+
+def is_solved(inspection: Inspection, bug: str) -> bool:
+    """Return whether the question about a bug was answered right."""
+    answer: Answer | None = session.saved_result(f"answer {_id(inspection, bug)}")
+    return answer is not None and answer.right
+
+
 def ask_which(
     inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms, draw: bool = True
 ) -> str | None:
@@ -92,7 +103,7 @@ def question_about(
         others = text("bugs", "question.several", answers="; ".join(names[one] for one in alike))
     return asked_about(
         "bugs",
-        id=f"{inspection.record.id} bug {list(MISTAKES).index(bug) + 1}",
+        id=_id(inspection, bug),
         question=Question(
             "bug",
             tuple(options),

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import streamlit as st
 
 from app.components.map_row import map_row
-from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, Scale
+from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, own_scale
 from app.look.numbers import scientific
 from app.state import address, session, waiting
 from app.state.models import Implementation
@@ -99,7 +98,7 @@ def map_row_of(
     pair: tuple[Implementation, Implementation],
     records: tuple[TranslationRecord, TranslationRecord],
     kind: str,
-    own_scale: bool,
+    is_own: bool,
     matching: Matching | None,
 ) -> MapRow:
     """Return all heads of a kind: first model, matched heads of the second, differences."""
@@ -111,9 +110,8 @@ def map_row_of(
         second = matching.reordered(second)
         notes = [[f"layer {layer + 1}, head {head + 1}" for layer, head in line] for line in there]
     scale = DIFFERENCE
-    if own_scale:
-        largest = np.abs(first.astype(np.float64) - second).max((2, 3))
-        scale = Scale("difference", np.where(largest > 0, largest, 1.0))
+    if is_own:
+        scale = own_scale(first, second)
     names = [CODE[model.architecture] for model in pair]
     return MapRow(
         kind.capitalize(),

@@ -76,7 +76,7 @@ def intervals_note(scores: dict[str, list[list[float]]], names: tuple[str, str])
     return (
         f"Filled: {names[0]}. Open: {names[1]}. "
         + "Lines: each network’s own 95\u00a0% interval. " * has_lines
-        + "The differences have none, so equality is not shown."
+        + "The differences have none, so this does not show that they are equal."
     )
 
 
@@ -126,12 +126,11 @@ def show_training(chosen: controls.Selection, card: Card, record: TranslationRec
         cell = first_cell(shared[0].cross, shared[0].source, shared[0].target_out)
         shown = (cell.layer, cell.head) if cell else (max(0, len(shared[0].cross) - 2), 0)
         heads = [shown, matching.of(*shown)]
-        numbers = [f"{layer + 1}.{head + 1}" for layer, head in heads]
         probabilities = " and ".join(number(one.log_prob, 2) for one in shared)
         maps = [one.cross[at] for one, at in zip(shared, heads, strict=True)]
         show(
-            comparison.pair_figure(shared, heads),
+            comparison.pair_figure(shared, heads, names),
             "heads_of_both",
-            f"{agreement(*maps)}: head {numbers[0]} of {names[0]} and, matched with it, head "
-            f"{numbers[1]} of {names[1]}. Log-probability of this translation: {probabilities}.",
+            f"{agreement(*maps)}. The two heads are matched by their weights on this sentence. "
+            f"Log-probability of this translation: {probabilities}.",
         )

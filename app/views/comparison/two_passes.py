@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.components.map_row import map_row
-from app.components.map_row.payload import Difference, Map, MapRow, Opened
+from app.components.map_row.payload import Difference, Map, MapRow, Opened, own_scale
 from app.look.labels import ATTENTION
 from app.look.numbers import number
 from app.views.shared.axes import axis_words, map_sides, source_of
@@ -31,12 +31,11 @@ def show_largest(first: TranslationRecord, second: TranslationRecord, where: str
         if not largest.difference:
             return False
         kind = largest.kind
-        same = [axis_words(one, kind) for one in (first, second)]
-        note = "" if same[0] == same[1] else "rows and columns named as in the first"
+        weights = first.maps(kind), second.maps(kind)
         maps = [
-            Map("First", "first", "", first.maps(kind)),
-            Map("Second", "second", note, second.maps(kind)),
-            Difference("First − second", "difference", 0, 1),
+            Map("First", "first", "", weights[0]),
+            Map("Second", "second", "", weights[1], sides=map_sides(second, kind)),
+            Difference("First − second", "difference", 0, 1, own_scale(*weights)),
         ]
         place = int.from_bytes(f"{first.id}{second.id}".encode()) % 10**8  # opens each pair afresh
         opened = Opened(largest.layer, largest.head, place, None)

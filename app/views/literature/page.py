@@ -26,9 +26,9 @@ IN_FOLD = {
     OPEN: "undecided, and what would decide them",
 }
 LOOK_FOR = (
-    "Each column is a claim, each line a network’s 95 % interval; the dotted line is the claim’s "
-    "threshold. Blue lies on the claimed side, orange on the other; what is grey decides nothing. "
-    "Point at a line to read the claim."
+    "Each column is a claim, numbered as in the tables; each line is a network’s 95 % interval. "
+    "The dotted line is the claim’s threshold. Blue lies on the claimed side, orange on the other; "
+    "what is grey decides nothing."
 )
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
@@ -41,7 +41,7 @@ def counts(board: Board) -> str:
     where = f"{networks} network{'s' * (networks > 1)}"
     return (
         f"##### {len(verdicts)} published claims, {where}: :blue[{holds} hold], "
-        f":orange[{fails} do{'es' * (fails == 1)} not], :violet[{differ} "
+        f":orange[{fails} do{'es' * (fails == 1)} not hold], :violet[{differ} "
         f"differ{'s' * (differ == 1)}], :gray[{undecided} undecided]"
     )
 
@@ -85,11 +85,13 @@ def show_board(board: Board) -> None:
     st.markdown(counts(board))
     networks = len(board.origin.weights)
     show(board_figure(board.rows, networks), "literature_board", LOOK_FOR, alt=LOOK_FOR)
+    first = 1
     for verdict, name in IN_FOLD.items():
         if rows := [row for row in board.rows if row.verdict == verdict]:
             word = name.partition(",")[0].partition(" ")[0]
             with st.expander(f"{len(rows)} {name}"), st.container(key=f"literature_{word}"):
-                show_table(rows, networks)
+                show_table(rows, networks, first)
+                first += len(rows)
                 st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
     section(
         "",
@@ -106,17 +108,18 @@ def show_board(board: Board) -> None:
         show_rules(board)
 
 
-def show_table(rows: Sequence[Row], networks: int) -> None:
-    """Show claims with paper, numbers, verdict and its reason in brief; see `in_brief`."""
+def show_table(rows: Sequence[Row], networks: int, first: int) -> None:
+    """Show claims, numbered from `first`: paper, numbers, verdict and its reason in brief."""
     st.table(
         {
+            "no.": range(first, first + len(rows)),
             "claim": [plain(row.claim.claim) for row in rows],
             "paper": [plain(authors(row.claim)) for row in rows],
             "reported": [
                 spread(row.claim.published, row.claim.unit) if row.claim.published else NO_NUMBER
                 for row in rows
             ],
-            "here": [
+            "here (mean)": [
                 NO_NUMBER if row.mean is None else amount(row.mean.value, row.claim.unit)
                 for row in rows
             ],

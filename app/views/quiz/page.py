@@ -14,7 +14,7 @@ st.title(
     "answer, right or wrong, seconds, hints and a random name for the sheet, but neither your name "
     "nor the date.",
 )
-st.caption("Form A before a lesson, form B after it. Answers stay in this browser.")
+st.caption("Use form A before a lesson and form B after it. Answers stay in this browser.")
 asked = address.requested("form")
 quiz(payload(asked if asked in FORMS else FORMS[0]), key="quiz")
 offer_answers("quiz_answers")

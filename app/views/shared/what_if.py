@@ -71,7 +71,10 @@ def current_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, 
     session.put("edited_network", network)
     edits, problems = Edits.parse(session.get(_EDITS))
     edits, inapplicable = results.applicable_edits(card, edits, record.source_text)
-    entry = () if not session.get("page") else None  # on the first page, Back undoes an edit
+    # On the first page, Back undoes an edit; edits dropped with their sentence return with it.
+    is_same = session.saved_result("edited sentence") in (None, record.source_text)
+    session.save_result("edited sentence", record.source_text)
+    entry = () if is_same and not session.get("page") else None
     address.write({_EDITS: session.get(_EDITS)}, _EDITS, entry)
     sentence, refused = session.get(_REFUSED) or (None, "")
     if refused and sentence == session.get("source"):

@@ -104,7 +104,11 @@ def show_link(made: Plan, query: dict[str, str]) -> None:
 
 
 st.title("For teachers", anchor=False)
-st.markdown("Predict first.")
+st.markdown(
+    "**Start** presents a lesson: each stop asks its question first. Collect guesses, then show "
+    "the map that answers it.  \nWithout a projector, hand out the **Link** or the **Worksheet**; "
+    "answers that a class has saved are counted at the end of this page."
+)
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))

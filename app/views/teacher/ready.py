@@ -22,7 +22,7 @@ def show_ready(chosen: controls.Selection) -> None:
     """Show the ready lessons of the direction side by side."""
     lessons = list(ready(chosen.direction))
     for column, lesson in zip(st.columns(len(lessons) or 1), lessons, strict=False):
-        with column, st.container(border=True, height="stretch", key=f"class_ready_{lesson.name}"):
+        with column, st.container(border=True, key=f"class_ready_{lesson.name}"):
             _show(lesson, chosen)
 
 
@@ -45,6 +45,7 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
         st.button(
             "Start",
             key=f"class_start_{lesson.name}",
+            type="primary",
             on_click=plans.start,
             args=(lesson.plan, chosen.direction, chosen.link["model"], 0, True),
             help="presents it, question first",
@@ -53,10 +54,9 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
             st.code(plans.link(lesson.plan, chosen.link), language=None, wrap_lines=True)
         left_out = not_offline(lesson.plan, inspect)
         if has_page(card) and len(left_out) < len(stops):
-            kept = f": {len(stops) - len(left_out)} of {len(stops)} stops" if left_out else ""
             lacks = f"Without {'; '.join(left_out)}. " if left_out else ""
             page_button(
-                f"Offline file{kept}",
+                "Offline file",
                 lesson.plan,
                 card,
                 f"class_page_{lesson.name}",
@@ -80,12 +80,13 @@ def _picture(stop: Stop, inspect: Inspect) -> None:
     except ValueError as error:  # InputError: one line
         st.caption(plain(error), width=96)
         return
-    where = shown.kind, shown.layer, shown.head
+    # The encoder's map has no mask: it does not answer which cells are masked.
+    where = "encoder" if stop.asks == "masked" else shown.kind, shown.layer, shown.head
     st.image(riddle(shown.record, *where, asked_rows(stop, shown), session.theme()), width=96)
 
 
 def asked_rows(stop: Stop, sheet: Sheet) -> tuple[int, ...]:
-    """Return the rows that the stop covers until its question is answered; none: the whole map."""
+    """Return the rows that the stop covers until its question is answered, if it is about rows."""
     if not stop.on_tour or stop.asks != "attends":
         return ()
     try:

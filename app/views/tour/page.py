@@ -117,7 +117,7 @@ def changed_pass(stop: Stop, card: Card, record: TranslationRecord) -> Translati
         return None
 
 
-def show_taught(record: TranslationRecord, shown: Highlight, onward: bool) -> None:
+def show_taught(record: TranslationRecord, shown: Highlight) -> None:
     """Teach what a map is with one sentence, one map and one cell."""
     said = taught(shown, record)
     strong = {name: f"**{plain(word)}**" for name, word in said.items() if name in _STRONG}
@@ -134,14 +134,6 @@ def show_taught(record: TranslationRecord, shown: Highlight, onward: bool) -> No
             **where,
         )
     )
-    if onward:
-        st.button(
-            text("tour", "page.onward"),
-            key="tour_onward",
-            type="primary",
-            on_click=go_to,
-            args=(1,),
-        )
 
 
 def questions(
@@ -289,6 +281,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             disabled=not turns and not 0 <= to < len(stops),
             on_click=plans.show_screen if turns else go_to,
             args=(turn - 1 if turns else to,),
+            type="primary" if word != "Back" and not presenting else "secondary",
         )
     if turn < len(shows) - 1:
         words = "Show the map" if shows[turn + 1] == "map" else "Show what was measured"
@@ -327,7 +320,7 @@ with said, st.container(key="tour_text", gap="small"):
     show_certainty(record)
     look_for = st.empty()
     if teaches and result:
-        show_taught(record, result, not in_plan and not presenting)
+        show_taught(record, result)
     elif not presenting:
         asks = questions(chosen, record, number, result)
         found = ask(f"tour_{number}", asks, stop.id)

@@ -228,7 +228,7 @@ def in_brief(
         return f"{said}; mean {pooled}" if pooled else said
     other_side = "below" if claim.above else "above"
     if claim.other_test or (claim.limits and sides[other_side]):
-        said += ", but the paper tests otherwise"
+        said += ", but the paper tests it differently"
     return f"{said}; needs {would_decide(claim, estimates)}"
 
 
