@@ -3,7 +3,16 @@
 from app.look.numbers import number, percent
 
 _NAMES = {name: f" {name}" for name in ("points", "BLEU", "layers", "heads", "nats")}
-_PLACES = {"points": 1, "BLEU": 2, "layers": 1, "heads": 1, "correlation": 2, "ratio": 2, "nats": 3}
+_PLACES = {
+    "points": 1,
+    "BLEU": 2,
+    "layers": 1,
+    "heads": 1,
+    "correlation": 2,
+    "ratio": 2,
+    "nats": 3,
+    "AUROC": 2,
+}
 
 
 def scaled(value: float, unit: str) -> float:

@@ -180,7 +180,8 @@ def show_rules(board: Board) -> None:
 st.title(
     "Literature",
     help=meaning(
-        *("head", "layer", "cross-attention", "ablation", "bootstrap", "BLEU", "Spearman")
+        *("head", "layer", "cross-attention", "ablation", "bootstrap", "BLEU", "Spearman", "AUROC"),
+        *("surprisal", "attention sink"),
     ),
 )
 try:

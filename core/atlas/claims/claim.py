@@ -9,7 +9,9 @@ from typing import Literal
 
 from core.atlas.claims.quoted import Quote
 
-Unit = Literal["share", "points", "BLEU", "layers", "heads", "correlation", "ratio", "nats"]
+Unit = Literal[
+    "share", "points", "BLEU", "layers", "heads", "correlation", "ratio", "AUROC", "nats"
+]
 """Shares are 0..1 and shown in percent; points are differences of shares."""
 Verdict = Literal["holds", "does not hold", "differs between networks", "cannot be decided here"]
 HOLDS: Verdict = "holds"
@@ -252,5 +254,5 @@ def amount(value: float, unit: Unit) -> str:
     """Format a threshold with its unit: "50 %", "0 points", "0.25 BLEU"."""
     if unit in ("share", "points"):
         return f"{100 * value:.4g} {'%' if unit == 'share' else 'points'}"
-    name = {"correlation": "", "ratio": ""}.get(unit, f" {unit}")
+    name = {"correlation": "", "ratio": "", "AUROC": ""}.get(unit, f" {unit}")
     return f"{value:.4g}{name}".replace("-", "−")

@@ -534,7 +534,7 @@ LITERATURE: tuple[Claim, ...] = (
         ours=f"{_RIGHT}Shown: how often a wrong token has less weight on the token before than a "
         "right one (AUROC), where the decoder reads it. The head is the best on the sentences with "
         f"an even number; those with an odd one test it. 0.5 is chance. {JUDGED} sentences.",
-        unit="ratio",
+        unit="AUROC",
         threshold=0.5,
         null="a head that ignores errors",
         see="/heads?head=decoder.0.0",
