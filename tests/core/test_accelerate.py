@@ -85,10 +85,14 @@ def off_by(model) -> float:
 
 @needs_compiler
 @pytest.mark.parametrize("changes", SHAPES)
-def test_steps_equal_a_full_pass(changes):
+def test_steps_equal_a_full_pass(changes, monkeypatch):
     model = network(**changes)
     assert isinstance(model.start(small.ids(1, 4)), TreeCache)
-    assert off_by(model) < 3e-6
+    found = off_by(model)
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "library", lambda: None)
+        plain = off_by(copy.deepcopy(model))  # what float32 rounds: more if scores are unscaled
+    assert found < max(3e-6, 2 * plain)
 
 
 @needs_compiler
@@ -107,11 +111,15 @@ def test_searches_equal_the_plain_path(changes, monkeypatch):
             patch.setattr(kernels, "library", lambda: None)
             plain = copy.deepcopy(model)
             assert isinstance(plain.start(pad(rows)), KVCache)
-            wanted = search(plain, pad(rows), decode) + search(plain, pad(rows[:1]), decode)
-        for ours, theirs in zip(found, wanted, strict=True):
+            wanted, exact = (
+                search(one, pad(rows), decode) + search(one, pad(rows[:1]), decode)
+                for one in (plain, copy.deepcopy(plain).double())
+            )
+        for ours, theirs, true in zip(found, wanted, exact, strict=True):
             assert [h.ids for h in ours] == [h.ids for h in theirs]
-            for h, other in zip(ours, theirs, strict=True):  # rounding adds up per token
-                assert abs(h.score - other.score) / len(h.ids) < 1e-5
+            for h, other, one in zip(ours, theirs, true, strict=True):  # rounding adds up per token
+                rounded = 2 * abs(other.score - one.score) * (other.ids == one.ids)
+                assert abs(h.score - other.score) < 1e-5 * len(h.ids) + rounded
 
 
 @pytest.fixture
