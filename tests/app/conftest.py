@@ -20,6 +20,7 @@ from app.benchmark.browser import BROWSERS, chromium
 from app.benchmark.browser import serve as run_server
 from app.export import offline
 from app.state import models, results
+from app.views.shared.question import Outcome
 from core.parity import checklist
 from core.translator import Translator
 
@@ -79,6 +80,13 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--process-per-site",  # see `visits`
         ],
     }
+
+
+@pytest.fixture
+def without_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show what a page's question hides."""
+    settled = Outcome(None, True, True)
+    monkeypatch.setattr("app.views.shared.question.ask", lambda *_: settled)
 
 
 def clear_caches() -> None:

@@ -12,7 +12,8 @@ from playwright.sync_api import Page, expect
 
 from app.examples import EXAMPLES
 from app.views import VIEWS
-from tests.app.test_first_screen import MAIN, idle
+from tests.app.test_app import MAIN
+from tests.app.test_first_screen import idle
 from tests.app.test_navigation import expect_query, expect_sentence
 
 MEASURE, CONTRASTS = (

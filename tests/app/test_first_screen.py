@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES, opening
 from tests.app.rendered import render, unpacked
+from tests.app.test_app import MAIN, painted
 from tests.app.test_navigation import expect_sentence
-
-ROOT = Path(__file__).resolve().parents[2]
-MAIN = ROOT / "app/main.py"
-
-
-def explorer(page: Page) -> Locator:
-    root = page.locator("section[aria-label='Attention explorer']")
-    expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
-    return root
 
 
 def idle(page: Page) -> None:
@@ -36,7 +27,7 @@ def idle(page: Page) -> None:
 
 def steady(page: Page) -> Locator:
     """Wait for the explorer and its next step: the effects of all heads come after the maps."""
-    root = explorer(page)
+    root = painted(page)
     expect(root.locator(".next-step")).to_be_visible(timeout=60_000)
     return root
 
@@ -187,7 +178,7 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
     """Buttons are next to their text boxes, the map starts within 900 px, and nothing is cut."""
     local_page.set_viewport_size({"width": 390, "height": 844})
     local_page.goto(serve(MAIN))
-    root = explorer(local_page)
+    root = painted(local_page)
     idle(local_page)
     box = local_page.locator(".st-key-source").bounding_box()
     at = local_page.locator(".st-key-translate").bounding_box()
