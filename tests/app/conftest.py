@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,7 @@ from app.benchmark.browser import BROWSERS, chromium
 from app.benchmark.browser import serve as run_server
 from app.export import offline
 from app.state import models, results
+from app.views.shared.question import Outcome
 from core.parity import checklist
 from core.translator import Translator
 
@@ -78,6 +80,13 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--process-per-site",  # see `visits`
         ],
     }
+
+
+@pytest.fixture
+def without_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show what a page's question hides."""
+    settled = Outcome(None, True, True)
+    monkeypatch.setattr("app.views.shared.question.ask", lambda *_: settled)
 
 
 def clear_caches() -> None:
@@ -204,11 +213,20 @@ def offline_context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="session")
 def offline_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The offline page of two small networks, for both directions, written by the command."""
-    out = tmp_path_factory.mktemp("offline") / "head light.html"
+    """The offline page of two small networks, for both directions, written by the command.
+
+    Writing it takes seconds, so the first worker writes it for all.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    out = shared / "offline" / "head light.html"
     folders = (str(ROOT / f"checkpoints/captions-{d}") for d in ("de-en", "en-de"))
     given = [text for folder in folders for text in ("--checkpoint", folder)]
-    offline.run(offline.parser().parse_args([*given, "--out", str(out)]))
+    out.parent.mkdir(exist_ok=True)
+    with (out.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.is_file():
+            offline.run(offline.parser().parse_args([*given, "--out", str(out)]))
     return out
 
 

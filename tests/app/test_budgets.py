@@ -12,7 +12,8 @@ from playwright.sync_api import Page, expect
 
 from app.examples import EXAMPLES
 from app.views import VIEWS
-from tests.app.test_first_screen import MAIN, idle, open_sections
+from tests.app.test_app import MAIN
+from tests.app.test_first_screen import idle
 from tests.app.test_navigation import expect_query, expect_sentence
 
 MEASURE, CONTRASTS = (
@@ -56,6 +57,25 @@ def settled(page: Page) -> None:
         heights.append(page.locator("[data-testid=stMain]").evaluate("main => main.scrollHeight"))
 
 
+def open_sections(page: Page) -> None:
+    """Open all sections, and wait until they are filled.
+
+    The page itself opens and closes those that nobody has clicked, by their expected time.
+    """
+    sections = page.locator("[class*='st-key-open_'] details")
+    closed = page.locator("[class*='st-key-open_'] details:not([open]) > summary")
+    idle(page)
+    for _ in range(240):
+        while closed.count():
+            closed.first.click()
+        idle(page)
+        contents = sections.locator("[data-testid=stExpanderDetails]").all_text_contents()
+        if all(text.strip() for text in contents):
+            return
+        page.wait_for_timeout(250)
+    pytest.fail("a section stays closed or empty")
+
+
 def run_again(page: Page) -> None:
     """Press Streamlit's key for a rerun, and wait until the rerun starts."""
     page.locator("[data-testid=stApp]").evaluate(
@@ -89,6 +109,8 @@ def test_a_page_keeps_its_budget_its_heading_and_its_contrasts(local_page, serve
     open_sections(local_page)
     assert "keyboard_" not in local_page.locator("body").aria_snapshot()
     low = low_contrasts(local_page, path)
+    if path == "masks":
+        formulas_fit_a_phone(local_page)
     assert not over, f"measured, and the limit: {over}"
     assert not low
 
@@ -129,3 +151,21 @@ def low_contrasts(page: Page, path: str) -> dict[str, list]:
         if found["low"]:
             low[theme] = found["low"]
     return low
+
+
+def formulas_fit_a_phone(page: Page) -> None:
+    """Wide formulas scroll; the page does not."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    formulas = page.locator(".katex-display")
+    expect(formulas.nth(3)).to_be_visible()
+    found = formulas.evaluate_all(
+        """all => all.map(at => ({
+            right: at.getBoundingClientRect().right,
+            wide: at.scrollWidth > at.clientWidth,
+            scrolls: (at.scrollLeft = 9999, at.scrollLeft > 0),
+        }))"""
+    )
+    assert any(formula["wide"] for formula in found)
+    for formula in found:
+        assert formula["right"] <= 390 and formula["scrolls"] == formula["wide"], found
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES, opening
 from tests.app.rendered import render, unpacked
+from tests.app.test_app import MAIN, painted
 from tests.app.test_navigation import expect_sentence
-
-ROOT = Path(__file__).resolve().parents[2]
-MAIN = ROOT / "app/main.py"
-
-
-def explorer(page: Page) -> Locator:
-    root = page.locator("section[aria-label='Attention explorer']")
-    expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
-    return root
 
 
 def idle(page: Page) -> None:
@@ -36,7 +27,7 @@ def idle(page: Page) -> None:
 
 def steady(page: Page) -> Locator:
     """Wait for the explorer and its next step: the effects of all heads come after the maps."""
-    root = explorer(page)
+    root = painted(page)
     expect(root.locator(".next-step")).to_be_visible(timeout=60_000)
     return root
 
@@ -187,7 +178,7 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
     """Buttons are next to their text boxes, the map starts within 900 px, and nothing is cut."""
     local_page.set_viewport_size({"width": 390, "height": 844})
     local_page.goto(serve(MAIN))
-    root = explorer(local_page)
+    root = painted(local_page)
     idle(local_page)
     box = local_page.locator(".st-key-source").bounding_box()
     at = local_page.locator(".st-key-translate").bounding_box()
@@ -206,46 +197,6 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
     local_page.get_by_role("button", name=EXAMPLES[1].titles[0]).click()
     expect(sidebar).to_have_attribute("data-collapsed", "true")
     expect_sentence(local_page, EXAMPLES[1].de)
-
-
-def open_sections(page: Page) -> None:
-    """Open all sections, and wait until they are filled.
-
-    The page itself opens and closes those that nobody has clicked, by their expected time.
-    """
-    sections = page.locator("[class*='st-key-open_'] details")
-    closed = page.locator("[class*='st-key-open_'] details:not([open]) > summary")
-    for _ in range(240):
-        idle(page)
-        if closed.count():
-            closed.first.click()
-            continue
-        contents = sections.locator("[data-testid=stExpanderDetails]").all_text_contents()
-        if all(text.strip() for text in contents):
-            return
-        page.wait_for_timeout(250)
-    pytest.fail("a section stays closed or empty")
-
-
-def test_a_phone_can_read_the_formulas_of_masks(local_page: Page, serve):
-    """Wide formulas scroll; the page does not."""
-    local_page.set_viewport_size({"width": 390, "height": 844})
-    local_page.goto(f"{serve(MAIN)}/masks?lesson=0")
-    formulas = local_page.locator(".katex-display")
-    expect(formulas.first).to_be_visible(timeout=60_000)
-    open_sections(local_page)
-    expect(formulas.nth(4)).to_be_visible(timeout=60_000)
-    found = formulas.evaluate_all(
-        """all => all.map(at => ({
-            right: at.getBoundingClientRect().right,
-            wide: at.scrollWidth > at.clientWidth,
-            scrolls: (at.scrollLeft = 9999, at.scrollLeft > 0),
-        }))"""
-    )
-    assert any(formula["wide"] for formula in found)
-    for formula in found:
-        assert formula["right"] <= 390 and formula["scrolls"] == formula["wide"], found
-    assert local_page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 @pytest.mark.parametrize(

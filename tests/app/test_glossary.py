@@ -17,7 +17,6 @@ from scipy.stats import entropy, spearmanr
 
 from app.components.explorer.markup import markup
 from app.views import VIEWS
-from app.views.shared.question import Outcome
 from core.analysis.alignment import Gold, pharaoh, score
 from core.atlas.intervals import LEVEL
 from core.search.beam import penalised
@@ -61,10 +60,7 @@ SCORES |= {"steps": "score"}
 """On each page, what "score" refers to: a query and a key, or a translation."""
 
 
-@pytest.fixture(autouse=True)
-def _without_question(monkeypatch):
-    settled = Outcome(None, True, True)
-    monkeypatch.setattr("app.views.shared.question.ask", lambda *_: settled)
+pytestmark = pytest.mark.usefixtures("without_questions")
 
 
 def contains(text: str, pattern: str) -> bool:

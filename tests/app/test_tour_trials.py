@@ -14,7 +14,6 @@ from app.lessons import texts
 from app.lessons.texts import text
 from app.look.markdown import plain
 from app.stops import TOURS, Stop
-from app.views.shared.question import Outcome
 from app.views.tour import trials
 from core.analysis.inside_head import inside_head
 from core.config import DecodeConfig
@@ -25,17 +24,13 @@ from tests.app.page_checks import names, nothing_else, number, percent, translat
 from tests.app.rendered import Rendered, render
 from tests.app.test_tour_page import places
 
-MODELS = [
-    f"{model}-{d}" for d in ("de-en", "en-de") for model in ("scratch", "captions", "baseline")
-]
+MODELS = [f"{model}-{d}" for d in ("de-en", "en-de") for model in ("scratch", "captions")]
+MODELS += ["baseline-de-en"]
 TRIALS = ("no-positions", "no-mask", "q-k", "search", "word", "where-what")
 """The last stops of a tour, in order."""
 
 
-@pytest.fixture(autouse=True)
-def _without_question(monkeypatch):
-    settled = Outcome(None, True, True)
-    monkeypatch.setattr("app.views.shared.question.ask", lambda *_: settled)
+pytestmark = pytest.mark.usefixtures("without_questions")
 
 
 def opened(name: str, trial: str) -> tuple[Stop, TranslationRecord, Rendered]:

@@ -22,6 +22,14 @@ from tests.core import saved_folders
 SPLITS = CORPORA["multi30k"].splits
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
     """A data folder whose corpus has 120 training lines, and 6 lines in every other split."""

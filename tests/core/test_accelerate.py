@@ -208,14 +208,6 @@ def test_beam_candidates_equal_torch():
                 kernels.beam_candidates(same, total, 0, each, wanted)
 
 
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @needs_compiler
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

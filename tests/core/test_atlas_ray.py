@@ -19,9 +19,9 @@ from core.atlas.shards import in_process
 from core.atlas.sums import Sums
 from core.checkpoint.folder import load
 from tests.core.atlas_network import PAIRS, pair_files, run_atlas
-from tests.core.test_atlas_sums import Failing, Loss, one_thread
+from tests.core.test_atlas_sums import Failing, Loss
 
-__all__ = ["one_thread"]  # a fixture
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class RayError(Exception):

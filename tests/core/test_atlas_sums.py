@@ -52,13 +52,8 @@ class Loss:
         )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Sums have the same bytes as a worker's only with as many threads: the command sets one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+# Sums have the same bytes as a worker's only with as many threads: the command sets one.
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
