@@ -374,6 +374,13 @@ def advance_experiment(
     return Progress(1, 1, result)
 
 
+def seconds_so_far(card: Card, experiment: Function, record: TranslationRecord) -> float:
+    """Return how long an unfinished experiment has been computing; 0 if it has not begun."""
+    with _UNFINISHED_LOCK:
+        started = _UNFINISHED.get(_experiment_key(card, experiment, record, ()))
+    return started.seconds if started else 0.0
+
+
 def _experiment_key(
     card: Card, experiment: Function, record: TranslationRecord, arguments: tuple[Hashable, ...]
 ) -> tuple[Hashable, ...]:

@@ -122,7 +122,8 @@ def test_ask_why_ranks_the_heads_it_has_and_says_what_is_missing(large, ablated,
     done = len(ablated) - 1  # the first choice is the pass with all heads
     assert 16 < done < ALL / 3 and ablated[0] == frozenset()
     said = re.fullmatch(
-        r"(\d+) of 576 heads have been switched off, the last layers first\. Still to come: layers "
+        r"(\d+) of 576 heads have been switched off, the last layers first\."
+        r" Still to come(?:, in about \d+ \w+)?: layers "
         r"1–(\d+) of the cross-attention; layers 1–12 of the decoder’s self-attention; layers 1–12 "
         r"of the encoder’s self-attention\.",
         page.texts("why_unfinished")[0].replace("'", "’"),
@@ -146,6 +147,32 @@ def test_ask_why_ranks_the_heads_it_has_and_says_what_is_missing(large, ablated,
     assert largest == pytest.approx(abs(expected[ranked[0]]), abs=2e-5)
     assert "matters most so far: without it" in page.texts("why_matters")[0]
     assert page_of_heads.PAUSE_S in timers, "the browser asks for the rest"
+
+
+def test_the_time_left_is_told_from_the_heads_that_were_measured(large, ablated, monkeypatch):
+    """As if each weight of a layer took equally long, for each token that is computed again."""
+    hurried(monkeypatch)
+    monkeypatch.setattr(results, "seconds_so_far", lambda *_: 60.0)
+    page = render("why", source=SOURCE, state=dict.fromkeys(FOLDS, False))
+    done, record = len(ablated) - 1, large.inspect(SOURCE)
+    assert done < ALL / 3
+    sides = {s: large._model.stack(s).layers for s in ("encoder", "decoder")}
+    weights = {
+        side: [sum(p.numel() for p in layer.parameters() if p.dim() > 1) for layer in of]
+        for side, of in sides.items()
+    }
+    sizes = len(record.source), len(record.target_out)
+    output = large.card.model.target_vocab_size * large.card.model.d_model
+
+    def cost(kind: str, layer: int) -> int:
+        after = weights["decoder"][0 if kind == "encoder" else layer :]
+        before = weights["encoder"][layer:] if kind == "encoder" else []
+        return sizes[0] * sum(before) + sizes[1] * (sum(after) + output)
+
+    each = [cost(k, la) for k in KINDS[::-1] for la in range(LAYERS)[::-1] for _ in range(HEADS)]
+    left = 60 * sum(each[done:]) / sum(each[:done])
+    assert left > 100
+    assert f", in about {round(left / 60)} minutes: layers" in page.texts("why_unfinished")[0]
 
 
 def test_a_ranking_that_grows_is_covered_before_its_question(large, ablated, monkeypatch):

@@ -112,6 +112,29 @@ def test_the_checklist_passes_on_fresh_networks_and_counts_its_lines():
     assert len(verify.fold(checks)) == len(variants)
 
 
+@pytest.mark.parametrize("fault", [None, "scale", "mask"])
+def test_rounding_that_large_weights_amplify_is_no_fault(fault, monkeypatch):
+    """The fixed limits are exceeded, by less than ten times what each weight's last bit changes."""
+    network = networks.fresh(networks.small())
+    for parameter in network.parameters():
+        parameter.data.mul_(5 if parameter.dim() > 1 else 1)
+    baseline, scratch = networks.same_weights(network)
+    if fault == "scale":
+        scratch.decoder[1].feed_forward.outer.weight.data.mul_(1 + 1e-3)
+    if fault == "mask":
+        padding = "core.model.transformer.padding_mask"
+        monkeypatch.setattr(padding, lambda ids, pad: (ids == ids)[:, None, None])
+    pairs = networks.random_pairs(network.config)
+    checks = list(checklist.compare(baseline, scratch, pairs))
+    wider = {c.name for c in checks if c.detail.startswith("limit: 10 × what the last bit")}
+    after = {AFTER_ADAM, LOGITS_AFTER}
+    if fault is None:
+        assert after <= wider and [c for c in checks if not c.passed] == []
+        assert max(check.limit for check in checks) <= checklist.WIDEST
+    else:
+        assert not wider and after <= {c.name for c in checks if not c.passed}
+
+
 def test_the_checklist_passes_on_a_trained_checkpoint(checkpoint_folder, tmp_path, monkeypatch):
     """The network is only read; the batches have padding."""
     checkpoint, file = load(checkpoint_folder), tmp_path / "verify.json"

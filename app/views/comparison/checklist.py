@@ -70,7 +70,7 @@ def show_checklist(card: Card) -> None:
             f"They compare the two codes on {done.pairs} sentence pairs, with and without "
             "padding; other inputs could still show a difference. The limit is wider in float32, "
             "which keeps seven digits, and for key biases after training: their gradient is truly "
-            "zero, and Adam amplifies its rounding."
+            "zero, and Adam amplifies its rounding. Another wider limit is explained in its line."
         )
 
 

@@ -24,7 +24,8 @@ from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from app.views.shared.progress_bar import ProgressBar
 from app.views.shared.question import Outcome, covered, in_lesson
-from app.views.why.cost import count_heads
+from app.views.shared.section import duration_in_words
+from app.views.why.cost import count_heads, seconds_left
 from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
 
@@ -126,11 +127,13 @@ def _ablate_the_rest(
         for kind in KINDS[::-1]
         if (layers := [n + 1 for n, of in enumerate(effects.of(kind)) if np.isnan(of).any()])
     ]
+    more = seconds_left(inspection, effects)
+    time = f", in {duration_in_words(more)}" if more >= 1 else ""
     with st.container(key="why_unfinished"):
         st.progress(
             progress.done / progress.total,
             f"{progress.done - 1:,} of {progress.total - 1:,} heads have been switched off, the "
-            f"last layers first. Still to come: {'; '.join(left)}.",
+            f"last layers first. Still to come{time}: {'; '.join(left)}.",
         )
     if not hidden:
         _show_ranking(inspection, effects, token)
