@@ -12,6 +12,7 @@ from pathlib import Path
 from unicodedata import category
 
 import numpy as np
+import torch
 
 from core.checkpoint.folder import save
 from core.checkpoint.imported import Comparison, Family, Imported
@@ -86,6 +87,7 @@ def import_network(
             (plan.source.tokenizer, plan.target.tokenizer),
             {"source": f"imported from {imported.source}", "imported": imported.to_json()},
             {"curve": [], "final": {}},
+            half_precision=_fits_half(network),
         )
         write_atomic(folder / "MODEL_CARD.md", card.encode())
 
@@ -97,6 +99,11 @@ def import_network(
             "--out; nothing was written"
         ) from None
     return result
+
+
+def _fits_half(network: Transformer) -> bool:
+    """Return whether float16 holds each weight exactly, as after a save in half precision."""
+    return all(torch.equal(weight.half().float(), weight) for weight in network.parameters())
 
 
 def verified(

@@ -5,6 +5,8 @@ import math
 import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from core import analyse, convert, evaluate, translate, verify
 from core.checkpoint.errors import CheckpointError
@@ -32,6 +34,20 @@ def test_a_folder_is_written_and_reported(lines, opus, tmp_path):
     assert (card.imported.author, card.imported.licence) == ("Somebody", "CC-BY 4.0")
     code, _, error = lines(convert, "--from", "marian", opus, "--out", out)
     assert code == 1 and "exists already: choose another --out" in error
+
+
+def test_half_precision_on_disk_stays(lines, theirs, tmp_path):
+    (file,) = theirs.glob("*.safetensors")
+    halves = {name: tensor.half() for name, tensor in load_file(file).items()}
+    folders = tmp_path / "full-de-en", tmp_path / "half-de-en"
+    for folder, dtype in zip(folders, (torch.float32, torch.float16), strict=True):
+        code, *_ = lines(convert, "--from", "marian", theirs, "--out", folder)
+        assert code == 0
+        saved = load_file(folder / "model.safetensors").values()
+        assert {tensor.dtype for tensor in saved} == {dtype}
+        save_file(halves, file, {"format": "pt"})
+    full, half = (load_file(folder / "model.safetensors") for folder in folders)
+    assert all(torch.equal(full[name].half(), half[name]) for name in full)
 
 
 def test_commands_name_author_and_licence_on_standard_error(lines, opus, tmp_path, monkeypatch):
