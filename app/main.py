@@ -15,6 +15,7 @@ from app.views import VIEWS
 from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
 
+st.set_page_config(page_icon="🔦", layout="wide", initial_sidebar_state=248)
 st.html(Path(__file__).parent / "look.css")
 st.logo(str(Path(__file__).parent / "logo.svg"), size="large")
 
@@ -30,12 +31,7 @@ page = st.navigation(
     ],
     expanded=True,  # the sidebar presses these links, which the style sheet hides
 )
-st.set_page_config(
-    page_title=f"{page.title} · Headlight",
-    page_icon="🔦",
-    layout="wide",
-    initial_sidebar_state=248,
-)
+st.set_page_config(page_title=f"{page.title} · Headlight")
 with waiting.fair_run():
     address.read_query(page.url_path)
     plans.read(page.url_path)

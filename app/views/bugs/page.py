@@ -111,8 +111,8 @@ def choose_kind(seen: Seen) -> str:
     return choose("Attention", _KINDS, seen.kind, "bug_kind")
 
 
-def show_maps(inspection: Inspection, bug: str, kind: str, seen: Seen) -> None:
-    """Show the maps of both networks, padding included."""
+def show_maps(inspection: Inspection, bug: str, kind: str, seen: Seen) -> bool:
+    """Show the maps of both networks, padding included; return whether there is any."""
     from core.experiments.bugs import bug_pass
 
     healthy, broken = (inspection.run_experiment(bug_pass, one) for one in (None, bug))
@@ -120,7 +120,7 @@ def show_maps(inspection: Inspection, bug: str, kind: str, seen: Seen) -> None:
         Map(
             text("bugs", f"page.{name}"),
             name,
-            text("bugs", f"page.map_{name}"),
+            "",
             run.maps[kind],
             mask=run.masks[kind],
         )
@@ -146,10 +146,7 @@ def show_maps(inspection: Inspection, bug: str, kind: str, seen: Seen) -> None:
     ]
     if lines:
         st.caption(plain(" ".join(lines)))
-    if plans.presenting():
-        return
-    note = text("bugs", "page.maps" if healthy.padding else "page.no_padding")
-    st.caption(plain(note), help=meaning("mask"))
+    return bool(healthy.padding)
 
 
 def padded_sides(inspection: Inspection, kind: str, padding: int) -> tuple[Side, Side]:
@@ -252,9 +249,12 @@ def show_bug(inspection: Inspection) -> None:
         said, beside = st.columns([2, 5], gap="medium")
         with said:
             show_translations(inspection, bug)
-            compared = ask_which(inspection, bug, healthy, broken)
         with beside:
-            show_maps(inspection, bug, kind, seen)
+            padded = show_maps(inspection, bug, kind, seen)
+    compared = ask_which(inspection, bug, healthy, broken)
+    st.caption(
+        plain(text("bugs", "page.maps" if padded else "page.no_padding")), help=meaning("mask")
+    )
     with st.container(key="bug_numbers"):
         title = text("bugs", "page.numbers")
         if compared is None:  # the numbers give the answer away

@@ -103,12 +103,14 @@ def show_link(made: Plan, query: dict[str, str]) -> None:
         st.code(link, language=None, wrap_lines=True)
 
 
-st.title("For teachers", anchor=False)
-st.markdown(
-    "**Start** presents a lesson: each stop asks its question first. Collect guesses, then show "
-    "the map that answers it.  \nWithout a projector, hand out the **Link** or the **Worksheet**; "
-    "answers that a class has saved are counted at the end of this page."
+st.title(
+    "For teachers",
+    anchor=False,
+    help="Start presents a lesson: each stop asks its question first, and the next screen shows "
+    "the map that answers it. Without a projector, hand out the link or the worksheet; answers "
+    "that a class has saved are counted at the end of this page.",
 )
+st.markdown("Ask, collect guesses, show the map.")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))

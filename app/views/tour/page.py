@@ -304,7 +304,8 @@ if screen in ("question", "trial"):
         if texts := texts_of(stop, record):
             st.text(texts)
         if screen == "question":
-            st.write(stop.before or stop.look_for)
+            if stop.before:  # what to look for is on the screen with the map
+                st.write(stop.before)
             asks = questions(chosen, record, number, result)
             turn_if_right(ask(f"tour_{number}", asks, stop.id))
         elif stop.trial:
