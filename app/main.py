@@ -31,7 +31,7 @@ page = st.navigation(
     ],
     expanded=True,  # the sidebar presses these links, which the style sheet hides
 )
-st.set_page_config(page_title=f"{page.title} · Headlight")
+st.set_page_config(page_title=f"{VIEWS[page.url_path].title} · Headlight")
 with waiting.fair_run():
     address.read_query(page.url_path)
     plans.read(page.url_path)

@@ -118,6 +118,7 @@ def test_back_and_forward_lead_through_the_pages(local_page: Page, serve):
     for path in pages[1:]:
         go_to(local_page, path)
         expect_query(local_page, source="Ein Hund.", search="beam")
+        expect(local_page).to_have_title(f"{VIEWS[path].title} · Headlight")
     assert local_page.evaluate("history.length") == entries + len(pages) + 2
     for path in ["training", "masks", "heads", "steps"]:
         local_page.go_back()

@@ -80,7 +80,7 @@ def test_a_full_or_broken_disk(work, tmp_path):
 
 
 def test_a_full_disk_is_named(theirs, monkeypatch):
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "/elsewhere/x.part")
 
     monkeypatch.setattr(importing, "save", full)
