@@ -90,7 +90,7 @@ def expect_sentence(page: Page, text: str) -> None:
 
 
 def apply(page: Page, text: str) -> None:
-    box(page).fill(text)
+    box(page).fill(text, timeout=90_000)  # the first page of a server on a busy machine
     box(page).press("Enter")
     expect_query(page, source=text)
     settled(page)
