@@ -72,7 +72,7 @@ def pruned(order: str, cost):
 
     def answer(measure):
         if isinstance(measure, ChoiceLosses):
-            of_set = [sum(4.0 ** order.index(h[0]) for h in off) for off in measure.choices]
+            of_set = [200 + sum(4.0 ** order.index(h[0]) for h in off) for off in measure.choices]
             return Sums({"choice_loss": np.array(of_set)})
         if isinstance(measure, SetBleu):
             of_set = [
@@ -279,6 +279,8 @@ CASES = [
     (lambda: pruned("ecd", only("encoder", 2)), FAILS,
      {"half-of-all-heads": 0, "fifth-free": 0, "third-removable": 8 * 2, "removal-order": -0.5}),
     (lambda: pruned("dec", only("encoder", 0)), FAILS, {"removal-order": -0.5}),
+    # Without 8 cross heads, the loss of 200 is 200 + 12 · (1 + 4) + 8 · 16; the ninth doubles it.
+    (lambda: pruned("dec", only("encoder", 0)), HOLDS, {"fifth-free": 32 / 36}),
     (lambda: pruned("edc", dearer_at_the_end), None,
      {"third-removable": 8, "last-cross-layer": 3 * 5, "cross-collapses": 7 - 7,
       "encoder-heads-removable": 0, "fifth-free": 0}),
@@ -371,8 +373,9 @@ def test_claims_without_gold_or_sentences_are_not_measured():
 
 def test_heads_are_removable_up_to_the_last_step_that_costs_at_most_a_quarter_bleu():
     curve = np.array([[40, 39.9, 39.74, 41, 30], [40, 39.76, 39.9, 39.8, 39.75], [40, 39, 1, 0, 5]])
-    assert pruning.removable_share(curve).tolist() == [3 / 4, 1, 0]
-    assert np.isnan(pruning.removable_share(np.full((1, 5), np.nan))).all()
+    assert pruning.removable_share(curve, 4).tolist() == [3 / 4, 1, 0]
+    assert pruning.removable_share(curve[:, :3], 4).tolist() == [1 / 4, 2 / 4, 0]
+    assert np.isnan(pruning.removable_share(np.full((1, 5), np.nan), 4)).all()
 
 
 def test_the_best_head_of_the_last_layer_is_chosen_on_the_sample_not_per_replicate():

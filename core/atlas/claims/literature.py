@@ -31,6 +31,8 @@ ALPHA = 0.2
 """The weight of a token's own probability in RAUQ's confidence."""
 SINK = 0.3
 """A head whose mean weight on <bos> is larger has a sink."""
+TOO_MUCH = 2
+"""Sets of heads without which the loss is more than this many times as high are not translated."""
 FREQUENT = int(quoted.RARE_WORDS["frequent"])
 """How many tokens count as frequent; a sentence of only these tokens has no rare token."""
 
@@ -51,7 +53,7 @@ _GREEDY = (
 )
 _REMOVABLE = (
     f"Largest share of all heads without which BLEU is within {DROP} of the whole network's. "
-    + _GREEDY
+    f"{_GREEDY} Sets that raise that loss more than {TOO_MUCH}-fold are not translated."
 )
 _RELEVANCE = (
     "Each token's logit is traced back by AttnLRP (Achtibat et al. 2024); the share is the "

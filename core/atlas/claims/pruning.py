@@ -12,7 +12,7 @@ import numpy as np
 
 from core.atlas.atlas import ALL
 from core.atlas.bleu import SetBleu, bleu
-from core.atlas.claims.literature import COLLAPSED, DROP
+from core.atlas.claims.literature import COLLAPSED, DROP, TOO_MUCH
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import SmallestDifference, Statistic
 from core.atlas.corpus import Line, Sentence, drawn
@@ -65,10 +65,16 @@ def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
     model = network.checkpoint.model
     last = max(layer for _, layer, _ in heads_of(model, ["cross"]))
     in_last = [head for head in heads_of(model, ["cross"]) if head[1] == last]
-    points: dict[str, list[Off]] = {
-        curve: _removed(network, curve, order) for curve, order in orders.items()
+    removed = {curve: _removed(network, curve, order) for curve, order in orders.items()}
+    without = {
+        kind: removed[kind][round(COLLAPSED * len(orders[kind]))] for kind in ("encoder", "cross")
     }
-    points["last"] = [frozenset(in_last) - {head} for head in in_last]
+    points: dict[str, list[Off]] = {
+        "encoder": removed["encoder"],
+        "cross": [without["cross"]],
+        ALL: _worth_translating(network, removed[ALL], sample),
+        "last": [frozenset(in_last) - {head} for head in in_last],
+    }
     sets = tuple(dict.fromkeys(off for offs in points.values() for off in offs if off))
     choices = tuple(tuple(sorted(off)) for off in sets)
     sums = network.measured(SetBleu("prune_bleu", choices))
@@ -76,12 +82,11 @@ def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
     curves = {name: np.array([of_set[off] for off in offs]).T for name, offs in points.items()}
     count = int(sums["prune_bleu_sentences"])
     found = {
-        "encoder-heads-removable": removable_share(curves["encoder"]),
-        "half-of-all-heads": removable_share(curves[ALL]),
-        "fifth-free": removable_share(curves[ALL]),
+        "encoder-heads-removable": removable_share(curves["encoder"], len(orders["encoder"])),
+        "half-of-all-heads": removable_share(curves[ALL], len(orders[ALL])),
+        "fifth-free": removable_share(curves[ALL], len(orders[ALL])),
         "third-removable": without_a_third(network, sample),
-        "cross-collapses": lost_at(curves["cross"], COLLAPSED)
-        - lost_at(curves["encoder"], COLLAPSED),
+        "cross-collapses": of_set[without["encoder"]] - of_set[without["cross"]],
         "last-cross-layer": lost_with_best(of_set[frozenset()], curves["last"]),
     }
     groups = drawn(network.text.lines, GROUPS * GROUP, _SEED)
@@ -101,21 +106,15 @@ def without_a_third(network: Network, sample: Sequence[Line]) -> Doubles:
     return unedited_R - without_R
 
 
-def removable_share(curve_Rn: Doubles) -> Doubles:
-    """Return the largest share of heads whose removal costs at most DROP BLEU: [R, n + 1] → [R].
+def removable_share(curve_Rn: Doubles, heads: int) -> Doubles:
+    """Return the largest share of `heads` whose removal costs at most DROP BLEU: [R, n] → [R].
 
-    `curve_Rn` is BLEU before any removal and after each one. The last point within DROP decides,
-    even if BLEU is lower at earlier points.
+    `curve_Rn` is BLEU before any removal and after each one, up to the last that was measured. The
+    last point within DROP decides, even if BLEU is lower at earlier points.
     """
     within_Rn = curve_Rn[:, :1] - curve_Rn <= DROP
-    heads = curve_Rn.shape[1] - 1
-    last_R = heads - within_Rn[:, ::-1].argmax(1)
+    last_R = curve_Rn.shape[1] - 1 - within_Rn[:, ::-1].argmax(1)
     return _or_nan(last_R / heads, curve_Rn)
-
-
-def lost_at(curve_Rn: Doubles, share: float) -> Doubles:
-    """Return the BLEU lost once a share of the heads has been removed: [R, n + 1] → [R]."""
-    return curve_Rn[:, 0] - curve_Rn[:, round(share * (curve_Rn.shape[1] - 1))]
 
 
 def lost_with_best(unedited_R: Doubles, kept_Rn: Doubles) -> Doubles:
@@ -148,6 +147,14 @@ def _order(network: Network, curve: str, sample: Sequence[Line]) -> list[int]:
 def _removed(network: Network, curve: str, order: Sequence[int]) -> list[Off]:
     heads = heads_on(network.checkpoint.model, curve)
     return [frozenset(heads[i] for i in order[:count]) for count in range(len(heads) + 1)]
+
+
+def _worth_translating(network: Network, removed: list[Off], sample: Sequence[Line]) -> list[Off]:
+    """Return the sets up to the first with more than TOO_MUCH times the whole network's loss."""
+    choices = tuple(tuple(sorted(off)) for off in removed)
+    losses = network.measured(ChoiceLosses(choices), sample, ORDER_CHUNK)["choice_loss"]
+    too_much = losses > TOO_MUCH * losses[0]
+    return removed[: too_much.argmax()] if too_much.any() else removed
 
 
 def _or_nan(values_R: Doubles, curve_Rn: Doubles) -> Doubles:
