@@ -31,7 +31,7 @@ why_knew_verdict, why_knew_encoder, why_knew_decoder, beside, offer_edit, minima
 minimal_pair_0 …, second_source, second_of_two, two_at_once, first_of_two, second_explorer, two,
 full_passes, two_translations, two_title, copied_states, copy_way, copied, pushed_state, pushed,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
-literature_table, literature_undecided, literature_claims, literature_family, claim_…, literature_…,
+literature_claim, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
 question_steps, asked_<place> for the component in each, pictured_<place> and predict_<place> below
 it, cover_<place> and show_<place> where its answer is covered, presented, presented_line,

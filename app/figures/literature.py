@@ -24,26 +24,35 @@ SHORT = {HOLDS: "hold", FAILS: "do not hold", DIFFERS: "differ", OPEN: "undecide
 """The verdicts in the order of the board's chart and of its tables."""
 
 
+def board_columns(rows: Sequence[Row]) -> dict[int, Row]:
+    """Return the claims by their column in the board's chart, numbered from 1 in this order."""
+    columns: dict[int, Row] = {}
+    start = 0
+    for verdict in SHORT:
+        group = [row for row in rows if row.verdict == verdict]
+        columns |= dict(enumerate(group, start))
+        start += len(group) + bool(group)
+    return columns
+
+
 def board_figure(rows: Sequence[Row], networks: int) -> Chart:
     """Draw each claim as a column with a dot and an interval for each network.
 
     Claims are grouped by verdict, in the order of SHORT. The dotted line is each claim's threshold,
     and the shaded side is the claimed one. Distances from the threshold are shares of the column's
     largest. Blue intervals lie on the claimed side, orange ones on the other; those of undecided
-    claims are grey. A claim that was not measured has a cross.
+    claims are grey. A claim that was not measured has a cross. A chosen dot is larger.
     """
-    columns: dict[int, Row] = {}
+    columns = board_columns(rows)
     groups: dict[float, str] = {}
-    start = 0
+    first = 1
     for verdict, word in SHORT.items():
-        group = [row for row in rows if row.verdict == verdict]
-        if group:
-            columns |= dict(enumerate(group, start))
-            first = sum(1 for x in columns if x < start) + 1
-            lines = [str(len(group)), *textwrap.wrap(word, 6, break_long_words=False)]
-            lines.append(f"{first}–{first + len(group) - 1}" if len(group) > 1 else str(first))
-            groups[start + (len(group) - 1) / 2] = "<br>".join(lines)
-            start += len(group) + 1
+        if at := [x for x, row in columns.items() if row.verdict == verdict]:
+            lines = [str(len(at)), *textwrap.wrap(word, 6, break_long_words=False)]
+            last = first + len(at) - 1
+            lines.append(f"{first}–{last}" if last > first else str(first))
+            groups[(at[0] + at[-1]) / 2] = "<br>".join(lines)
+            first = last + 1
     dots: dict[Ink, list[_Dot]] = {}
     for x, row in columns.items():
         for colour, dot in _column(x, row, networks):
@@ -53,12 +62,12 @@ def board_figure(rows: Sequence[Row], networks: int) -> Chart:
         at, value, low, high, told = zip(*found, strict=True)
         style = {"color": colour, "thickness": 1.5, "width": 0}
         marks.append(Mark("dot", at, value, _HOVER, told, colour, 5, ends=(low, high),
-                          end_style=style, series=_SIDES[colour]))  # fmt: skip
+                          end_style=style, series=_SIDES[colour], more=_CHOSEN))  # fmt: skip
     absent = [x for x, row in columns.items() if not row.estimates]
     if absent:
         told = [_hover(columns[x], networks) for x in absent]
         marks.append(Mark("dot", absent, [0] * len(absent), _HOVER, told, THIRD, 7,
-                          symbol="x-thin-open", series="not measured"))  # fmt: skip
+                          symbol="x-thin-open", series="not measured", more=_CHOSEN))  # fmt: skip
     last = max(columns)
     names = [columns[x].claim.claim if x in columns else "" for x in range(last + 1)]
     sides = {"tickmode": "array", "tickvals": [-0.5, 0.5], "ticktext": ["against", "for"]}
@@ -97,6 +106,7 @@ def _column(x: int, row: Row, networks: int) -> Iterator[tuple[Ink, _Dot]]:
         yield colour, _Dot(at, value, low, high, _hover(row, networks, said))
 
 
+_CHOSEN = {"selected": {"marker": {"size": 11}}, "unselected": {"marker": {"opacity": 1}}}
 _SIDES = {ABOVE: "on the claimed side", BELOW: "on the other side", THIRD: "undecided"}
 
 

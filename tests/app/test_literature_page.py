@@ -2,10 +2,12 @@
 
 import dataclasses
 import html
+import re
 from urllib.parse import parse_qs, parse_qsl
 
 import numpy as np
 import pytest
+import streamlit
 
 from app.figures.amounts import amount, axis_title, spread
 from app.figures.style import ABOVE, BELOW, THIRD
@@ -13,12 +15,12 @@ from app.look.markdown import plain
 from app.state import address, literature
 from app.views.literature.claim import VERDICT_COLOURS, measured, threshold
 from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, Estimate
-from core.atlas.claims.literature import EXAMPLES, FAMILIES, LITERATURE
+from core.atlas.claims.literature import EXAMPLES, LITERATURE
 from core.checkpoint.folder import read_card
 from tests.app.atlases import told
 from tests.app.boards import NETWORKS, board
 from tests.app.page_checks import ROOT
-from tests.app.rendered import Rendered, array, render
+from tests.app.rendered import Rendered, array, read, render
 
 FOLDS = tuple(f"literature_{word}" for word in ("hold", "do", "differ", "undecided"))
 COLOURS = {ABOVE.of("light"): 1, BELOW.of("light"): -1, THIRD.of("light"): 0}
@@ -166,6 +168,35 @@ def test_the_board_is_drawn_claim_by_claim(shown):
     ]
 
 
+def test_a_dot_of_the_board_opens_its_claim(shown, monkeypatch):
+    figure, draw = shown().figure("literature_board"), streamlit.plotly_chart
+    for trace in figure["data"]:
+        x, hover = array(trace["x"])[-1], trace["customdata"][-1].replace("<br>", " ")
+
+        def click(*drawn, on_select, key, x=x, **options):
+            if key == "literature_board":
+                streamlit.session_state[key] = {"selection": {"points": [{"x": x}]}}
+                on_select()
+            draw(*drawn, **options)
+
+        monkeypatch.setattr(streamlit, "plotly_chart", click)
+        (claim,) = (c for c in LITERATURE if hover.startswith(html.escape(c.claim, False)))
+        assert render("literature").texts(f"claim_{claim.id.replace('-', '_')}")
+
+
+def test_links_lead_to_papers_and_an_old_link_to_the_first_claim_of_its_group(shown):
+    page = shown(literature_family="Single heads")
+    published = " ".join(page.texts("claim_few_heads_matter"))
+    assert "[arXiv 1905.10650](https://arxiv.org/abs/1905.10650), “Are" in published
+
+
+def test_a_verdict_names_the_method_that_contradicts_it(shown):
+    page = shown()
+    cells = {row[1]: row[-1] for key in FOLDS for row in page.table(key).itertuples(index=False)}
+    for id, end in (("source-share-at-eos", "; above by norm rollout"), ("source-share-falls", "")):
+        assert cells[plain(CLAIMS[id].claim)].partition("points")[2] == end
+
+
 def test_the_networks_are_introduced(shown, monkeypatch):
     start = "Networks tested: "
     text = shown().claim_matching(f"{start}.*")[0]
@@ -201,18 +232,19 @@ def test_the_count_says_in_how_many_networks_claims_were_tested(monkeypatch, net
     assert f" claims, {where}: :blue[31 hold]" in " ".join(render("literature").texts())
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_each_claim_is_shown_with_its_verdict_and_reason(shown, family):
-    page = shown(literature_family=family)
-    rows = [row for row in literature.literature_board().rows if row.claim.family == family]
-    for row in rows:
+@pytest.mark.parametrize("ids", [list(CLAIMS)[n::13] for n in range(13)])
+def test_each_claim_is_shown_with_its_verdict_and_reason(shown, ids):
+    page = shown(literature_claim=ids[0])
+    for n, id in enumerate(ids):
+        if n:
+            page = read(page.app.selectbox(key="literature_claim").set_value(id).run())
+        row = next(row for row in literature.literature_board().rows if row.claim.id == id)
         claim, key = row.claim, row.claim.id.replace("-", "_")
         texts = page.texts(f"claim_{key}")
-        assert row.reason in texts
-        fold = f"{plain(claim.claim)} :{VERDICT_COLOURS[row.verdict]}[{row.verdict}]"
-        assert fold in page.texts(kind="label")
+        assert row.reason in texts and f"##### {plain(claim.claim)}" in texts
         assert f":{VERDICT_COLOURS[row.verdict]}-badge[{row.verdict}]" in texts
-        assert any(plain(claim.theirs) in text and plain(claim.source) in text for text in texts)
+        published = f"**Published.** {plain(claim.theirs)} {plain(claim.source)}."
+        assert published in [re.sub(r"\[([^]]+)\]\(https:[^)]+\)", r"\1", text) for text in texts]
         assert any(plain(claim.ours) in text for text in texts)
         otherwise = [t.replace("\\", "") for t in texts if t.startswith("**Measured otherwise.**")]
         assert otherwise == OTHERWISE.get(claim.id, [])
@@ -309,7 +341,7 @@ def test_an_example_opens_with_all_its_choices(link):
 
 
 def test_a_claim_leads_to_its_example(shown):
-    page = shown(literature_family=CLAIMS["sinks-exist"].family)
+    page = shown(literature_claim="sinks-exist")
     links = {link.proto.query_string: link.proto.label for link in page.app.get("page_link")}
     chosen = {parse: label for parse, label in links.items() if "layer=1" in parse}
     example = dict(parse_qsl(EXAMPLES["sinks-exist"].partition("?")[2]))

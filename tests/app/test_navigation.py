@@ -417,7 +417,7 @@ CHOICES = {
     "head": {"kind": "encoder", "layer": "1", "head": "2", "q": "3", "k": "0"},
     "why": {"why_for": "2"},
     "heads": {"head": "cross.1.2"},
-    "literature": {"literature_family": "Word alignment"},
+    "literature": {"literature_claim": "few-heads-matter"},
     "together": {"second_source": "Ein Hund.", "kind": "decoder", "layer": "0", "head": "1"},
     "masks": {
         "mask_batch": "Ein Hund.\nDer Hund schläft.",

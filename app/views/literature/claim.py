@@ -55,11 +55,18 @@ def measured(estimate: Estimate | None, unit: Unit) -> str:
 
 def said_otherwise(row: Row, method: str, other: Estimate) -> str:
     """Say on which side of the threshold the mean lies by another method, and by the claim's."""
-    claim = row.claim
-    by_other, own = (one and _side(one, claim.threshold) for one in (other, row.mean))
-    said = f"By {method}, the {MEAN} is {measured(other, claim.unit)}, "
-    said += f"{by_other} {threshold(claim)}"
-    return f"{said}." if own in (by_other, None) else f"{said}; measured as above, it lies {own}."
+    claim, side = row.claim, _side(other, row.claim.threshold)
+    said = f"By {method}, the {MEAN} is {measured(other, claim.unit)}, {side} {threshold(claim)}"
+    if side in contradicting(row).values() and row.mean is not None:
+        said += f"; measured as above, it lies {_side(row.mean, claim.threshold)}"
+    return f"{said}."
+
+
+def contradicting(row: Row) -> dict[str, str]:
+    """Return the methods by which the mean lies on another side than by the claim's, with it."""
+    sides = {name: _side(one, row.claim.threshold) for name, one in row.variants.items()}
+    own = row.mean and _side(row.mean, row.claim.threshold)
+    return {name: side for name, side in sides.items() if own not in (side, None)}
 
 
 def _side(one: Estimate, threshold: float) -> str:
@@ -69,12 +76,11 @@ def _side(one: Estimate, threshold: float) -> str:
 def show_claim(row: Row) -> None:
     """Show a claim with its picture, verdict and reason, and a link to the page that shows it."""
     claim = row.claim
-    verdict = f":{VERDICT_COLOURS[row.verdict]}[{row.verdict}]"
-    key = f"claim_{claim.id.replace('-', '_')}"
-    with st.expander(f"{plain(claim.claim)} {verdict}"), st.container(key=key):
+    with st.container(key=f"claim_{claim.id.replace('-', '_')}", border=True):
+        st.markdown(f"##### {plain(claim.claim)}")
         st.badge(row.verdict, color=VERDICT_COLOURS[row.verdict])
         st.text(row.reason)
-        st.markdown(f"**Published.** {plain(claim.theirs)} {plain(claim.source)}.")
+        st.markdown(f"**Published.** {plain(claim.theirs)} {_linked(claim.source)}.")
         st.markdown(f"**Measured here.** {plain(claim.ours)}")
         for method, one in row.variants.items():
             st.markdown(f"**Measured otherwise.** {plain(said_otherwise(row, method, one))}")
@@ -102,6 +108,12 @@ def show_claim(row: Row) -> None:
             if example := EXAMPLES.get(claim.id):
                 _link(example, "See one example on the page {}")
             _link(claim.see, "Open the page {}")
+
+
+def _linked(source: str) -> str:
+    """Return a source as Markdown, in which the papers and the authors' summaries are links."""
+    papers = re.sub(r"(arXiv) ([\d.]+)", r"[\1 \2](https://arxiv.org/abs/\2)", plain(source))
+    return re.sub(r"\((\S+\.github\.io)\)", r"([\1](https://\1))", papers)
 
 
 def _link(link: str, label: str) -> None:

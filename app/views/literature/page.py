@@ -5,19 +5,25 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.figures.amounts import amount, spread
-from app.figures.literature import board_figure
+from app.figures.literature import board_columns, board_figure
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import literature, models
-from app.views.literature.claim import IN_TABLE, VERDICT_COLOURS, authors, show_claim
-from app.views.shared.choices import choose
+from app.state import address, literature, models, session
+from app.views.literature.claim import (
+    IN_TABLE,
+    VERDICT_COLOURS,
+    authors,
+    contradicting,
+    show_claim,
+)
+from app.views.shared.choices import choose_listed
 from app.views.shared.figure import show
-from app.views.shared.section import section
 from core.atlas.claims.board import Board, Row
 from core.atlas.claims.claim import DIFFERS, FAILS, HOLDS, OPEN, in_brief
-from core.atlas.claims.literature import DROP, FAMILIES
+from core.atlas.claims.literature import DROP
 from core.data.corpora import LANGUAGES
 
+NO_CLAIM = ""
 NO_NUMBER = "—"
 IN_FOLD = {
     HOLDS: "hold",
@@ -28,7 +34,7 @@ IN_FOLD = {
 LOOK_FOR = (
     "Each column is a claim, numbered as in the tables; each line is a network’s 95 % interval. "
     "The dotted line is the claim’s threshold. Blue lies on the claimed side, orange on the other; "
-    "what is grey decides nothing."
+    "what is grey decides nothing. A click on a dot opens its claim."
 )
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
@@ -84,7 +90,15 @@ def show_board(board: Board) -> None:
         )
     st.markdown(counts(board))
     networks = len(board.origin.weights)
-    show(board_figure(board.rows, networks), "literature_board", LOOK_FOR, alt=LOOK_FOR)
+    columns = board_columns(board.rows)
+    show(
+        board_figure(board.rows, networks),
+        "literature_board",
+        LOOK_FOR,
+        alt=LOOK_FOR,
+        on_point=lambda x: session.put("literature_claim", columns[round(x)].claim.id),
+    )
+    choose_claim(list(columns.values()))
     first = 1
     for verdict, name in IN_FOLD.items():
         if rows := [row for row in board.rows if row.verdict == verdict]:
@@ -93,14 +107,6 @@ def show_board(board: Board) -> None:
                 show_table(rows, networks, first)
                 first += len(rows)
                 st.caption(f"Points are percentage points; {NO_NUMBER}: no number in the paper.")
-    section(
-        "",
-        "literature_claims",
-        show_claims,
-        board,
-        choices=("literature_family",),
-        summary="Each claim with its measurements",
-    )
     with (
         st.expander("How a claim is decided, and on which networks and sentences"),
         st.container(key="literature_rules"),
@@ -126,7 +132,8 @@ def show_table(rows: Sequence[Row], networks: int, first: int) -> None:
             "verdict": [
                 # Not badges, which do not wrap on a narrow screen.
                 f":{VERDICT_COLOURS[row.verdict]}[**{IN_TABLE[row.verdict]}**]: "
-                f"{in_brief(row.claim, row.estimates, networks, row.mean)}"
+                + in_brief(row.claim, row.estimates, networks, row.mean)
+                + "".join(f"; {side} by {name}" for name, side in contradicting(row).items())
                 for row in rows
             ],
         },
@@ -135,11 +142,16 @@ def show_table(rows: Sequence[Row], networks: int, first: int) -> None:
     )
 
 
-def show_claims(board: Board) -> None:
-    """Show the claims of a chosen family, each in a fold."""
-    family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
-    for row in board.rows:
-        if row.claim.family == family:
+def choose_claim(rows: Sequence[Row]) -> None:
+    """Choose one of the numbered claims and show it."""
+    if family := address.pop("literature_family"):  # a link to a group of claims
+        first = next((row.claim.id for row in rows if row.claim.family == family), NO_CLAIM)
+        session.put("literature_claim", first)
+    named = {row.claim.id: f"{n}  {row.claim.claim}" for n, row in enumerate(rows, 1)}
+    options = {NO_CLAIM: f"Choose one of {len(rows)}"} | named
+    chosen = choose_listed("Claim", options, NO_CLAIM, "literature_claim")
+    for row in rows:
+        if row.claim.id == chosen:
             show_claim(row)
 
 

@@ -35,17 +35,17 @@ def choose(
 
 def choose_word(label: str, words: Sequence[str], default: int, key: str) -> int:
     """Choose one of a sentence's words; return its index."""
-    return _select(label, dict(enumerate(words)), default, key)
+    return choose_listed(label, dict(enumerate(words)), default, key)
 
 
 def choose_token(label: str, words: Sequence[str], default: int, key: str) -> int:
     """Choose one of many tokens, listed with their numbers from 1; return its index."""
-    return _select(label, _numbered(words), default, key)
+    return choose_listed(label, _numbered(words), default, key)
 
 
 def choose_token_or_all(label: str, words: Sequence[str], every: str, key: str) -> int | None:
     """Choose one of many tokens and return its index, or None for `every`, the default."""
-    chosen = _select(label, {-1: every} | _numbered(words), -1, key)
+    chosen = choose_listed(label, {-1: every} | _numbered(words), -1, key)
     return None if chosen < 0 else chosen
 
 
@@ -53,7 +53,8 @@ def _numbered(words: Sequence[str]) -> dict[int, str]:
     return {i: f"{i + 1}  {word}" for i, word in enumerate(words)}
 
 
-def _select(label: str, options: Mapping[int, str], default: int, key: str) -> int:
+def choose_listed(label: str, options: Mapping[Any, str], default: Any, key: str) -> Any:
+    """Choose one of many options {value: label} in a list that folds out; return its value."""
     address.initialise(key, options, default)
     chosen = st.selectbox(
         label,
