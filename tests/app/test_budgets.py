@@ -94,7 +94,8 @@ def run_again(page: Page) -> None:
 def test_a_page_keeps_its_budget_its_heading_and_its_contrasts(local_page, serve, table, path):
     """The budget is that of the page as opened with the first example.
 
-    Contrast is at least 4.5:1 for text (large: 3:1) and 3:1 for borders; no icon is spoken.
+    Contrast is at least 4.5:1 for text (large: 3:1) and 3:1 for borders; no icon is spoken, and no
+    style displays what is hidden.
     """
     local_page.set_viewport_size({"width": 1440, "height": 900})
     local_page.goto(f"{serve(MAIN)}/{path}")
@@ -108,6 +109,9 @@ def test_a_page_keeps_its_budget_its_heading_and_its_contrasts(local_page, serve
     expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
     open_sections(local_page)
     assert "keyboard_" not in local_page.locator("body").aria_snapshot()
+    displayed = """all => all.filter((at, _, __, style = getComputedStyle(at)) =>
+        style.display !== "none" && style.visibility === "visible").map(at => at.outerHTML)"""
+    assert not local_page.locator("[hidden]").evaluate_all(displayed)
     low = low_contrasts(local_page, path)
     if path == "masks":
         formulas_fit_a_phone(local_page)
