@@ -226,6 +226,7 @@ def _read(node: Any, where: str, page: Rendered) -> None:
             page.charts[where] = _drawn[proto.spec]
         add("figure", *figure_texts(json.loads(proto.spec)))
     elif node.type in ("table", "dataframe"):
+        assert not getattr(proto, "hide_header", False), where
         table = pa.ipc.open_stream(proto.arrow_data.data).read_pandas()
         page.tables.setdefault(where, []).append(table)
         add("column", *map(str, table.columns))

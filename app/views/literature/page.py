@@ -118,7 +118,7 @@ def show_table(rows: Sequence[Row], networks: int, first: int) -> None:
     """Show claims, numbered from `first`: paper, numbers, verdict and its reason in brief."""
     st.table(
         {
-            "no.": range(first, first + len(rows)),
+            "no.": list(range(first, first + len(rows))),  # a range would hide the header
             "claim": [plain(row.claim.claim) for row in rows],
             "paper": [plain(authors(row.claim)) for row in rows],
             "reported": [
