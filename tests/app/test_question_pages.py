@@ -77,7 +77,7 @@ def test_a_question_about_scores_has_the_ratio_of_the_weights():
         "weighs.prompt",
         best=names(found.source, 1)[best],
         second=names(found.source, 1)[second],
-        points=number(points, 1),
+        points=number(points, 2),
     )
     factors = {"plain": points, "square": points**2, "e": np.exp(points), "ten": 10**points}
     shown = [float(o["label"].split()[0].replace(",", "")) for o in question["options"]]

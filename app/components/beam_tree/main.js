@@ -68,8 +68,8 @@ function applyData(view, raw) {
   const extended = raw.beam === 1 ? "One is extended" : `At most ${raw.beam} are extended`;
   parts.key.textContent =
     `Each column is one step: the ${candidates(raw.beam)} continuations with the highest sums, best on top. ${extended}; ` +
-    "those struck through were pruned. A token is a word or part of a word. Under it: its log-probability, and the sum " +
-    "of its path. The thicker a line, the more probable its token; a number in a corner is the rank of a finished translation.";
+    "those struck through were pruned. A token is a word or part of a word. Under it: the sum of the log-probabilities " +
+    "of its path and, on the chosen path, its own at the right. The thicker a line, the more probable its token; a number in a corner is the rank of a finished translation.";
   drawTree(view);
   fillResults(view);
   parts.box.scrollLeft = 0;

@@ -125,7 +125,7 @@ def weighs(
         raise NotAskable(_reason("head", "weighs", unsettled, _points, **values)) from None
     first, second = np.argsort(-scores_K, kind="stable")[:2].tolist()
     row = record.maps(kind)[layer, head, query]
-    difference = {"points": _points(float(scores_K[first] - scores_K[second]))}
+    difference = {"points": _two_places(float(scores_K[first] - scores_K[second]))}
     factors = [significant(factor) for factor in found.evidence]
     words = {"best": keys[first], "second": keys[second]}
     share, second_share = percent(float(row[first])), percent(float(row[second]))
