@@ -1,6 +1,7 @@
 """The glossary: every technical word of the app, with a link to a page that shows it."""
 
 import re
+import unicodedata
 from urllib.parse import parse_qsl
 
 import streamlit as st
@@ -14,7 +15,8 @@ from app.views.shared.glance import lesson_top, show_glance
 
 
 def letters(term: str) -> str:
-    return re.sub(r"\W", "", term).casefold()
+    """Return a text's letters and digits, to sort and to find: dₖ, d_k and dk are the same."""
+    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", term)).casefold()
 
 
 def anchor(term: str) -> str:
@@ -33,13 +35,13 @@ def ask_for_terms() -> list[str]:
         label_visibility="collapsed",
     )
     address.write({"find": typed or None}, "find")
-    wanted = typed.strip().casefold()
-    named = [term for term in TERMS if wanted in term.casefold()]
-    explained = [term for term in TERMS if wanted in meaning(term).casefold()]
+    wanted = letters(typed)
+    named = [term for term in TERMS if wanted in letters(term)]
+    explained = [term for term in TERMS if typed.casefold() in meaning(term).casefold()]
     found = sorted(named, key=letters) + sorted({*explained} - {*named}, key=letters)
     if not found:
         st.caption(plain(text("glossary", "none", typed=typed)))
-    elif not wanted:
+    elif not typed:
         first = {letters(term)[0].upper(): term for term in reversed(found)}
         st.markdown(" ".join(f"[{one}](#{anchor(first[one])})" for one in sorted(first)))
     return found

@@ -379,7 +379,7 @@ def test_steps_and_links_select_a_bug_and_numbers_are_explained():
     assert [one.split(".** ")[0].removeprefix("**") for one in told] == [
         name for name, *_ in rows_of(opened)
     ]
-    assert any("√d_k is 6.93" in one for one in told)
+    assert any("√dₖ is 6.93" in one for one in told)
     assert "Up to 8 source" in told[-1]
 
 

@@ -34,7 +34,7 @@ PATTERNS = {
     "mask": "mask(s|ed)?",
     "Shapley value": "Shapley",
 }
-NOT_EVERYWHERE = {"null", "score", "attention score", "value", "d_k", "dot product"}
+NOT_EVERYWHERE = {"null", "score", "attention score", "value", "dₖ", "dot product"}
 NOT_EVERYWHERE |= {"feed-forward layer", "greedy search"}
 """Terms that pages also use in another sense, or where they explain them in their own texts."""
 PATTERNS |= {
@@ -97,7 +97,7 @@ def entries(page: Rendered) -> list[str]:
 def test_the_glossary_lists_every_term_under_its_own_heading():
     letters, *found = entries(render("glossary"))
     heads = found[::2]
-    expected = sorted(TERMS, key=lambda term: re.sub(r"\W", "", term).casefold())
+    expected = sorted(TERMS, key=lambda term: re.sub(r"\W", "", term.replace("ₖ", "k")).casefold())
     assert heads == [f"##### {term}" for term in expected]
     assert found[1::2] == [TERMS[term] for term in expected]
     firsts = re.findall(r"\[(.)\]\(#([a-z0-9-]+)\)", letters)
@@ -115,6 +115,7 @@ def test_the_search_box_finds_names_before_explanations():
     found = [text.removeprefix("##### ") for text in entries(page)[::2]]
     assert found[0] == "beam search"
     assert {*found} == {term for term, said in TERMS.items() if "beam" in f"{term} {said}".lower()}
+    assert entries(render("glossary", find="d_k"))[0] == "##### dₖ"
     page.app.text_input(key="find").set_value("zzz").run(timeout=60)
     page = read(page.app)
     assert not entries(page)
@@ -124,7 +125,7 @@ def test_the_search_box_finds_names_before_explanations():
 def test_each_term_links_to_a_page_that_shows_it():
     """The word is on the page, in its text, in its explorer, or in the data of a picture."""
     links = [link.proto for link in render("glossary").app.get("page_link")]
-    terms = sorted(TERMS, key=lambda term: re.sub(r"\W", "", term).casefold())
+    terms = sorted(TERMS, key=lambda term: re.sub(r"\W", "", term.replace("ₖ", "k")).casefold())
     found = [link for link in links if link.label.startswith("See it: ")]
     assert len(found) == len(terms)
     shown: dict[str, str] = {}
@@ -195,7 +196,7 @@ STATED: dict[str, Callable[[], list[str]]] = {
     "rollout": lambda: ["2020"],
     "value norms": lambda: ["2020"],
     "length penalty": lambda: of_length(9),
-    "d_k": lambda: [rounded(np.random.default_rng(0).normal(size=(2, 9999)).prod(0).mean())],
+    "dₖ": lambda: [rounded(np.random.default_rng(0).normal(size=(2, 9999)).prod(0).mean())],
     "mask": lambda: [rounded(softmax([2.0, -math.inf, 1.0])[1])],
     "word alignment": lambda: pharaoh([(0, 0)]).split("-")[:1],
     "alignment error rate": lambda: [

@@ -124,7 +124,7 @@ def test_items_on_masks_have_the_computed_answer(form):
 @each_form
 def test_items_on_scale_have_the_computed_answer(form):
     own = item("scale_1", form)
-    d_k = int(re.search(r"d_k = (\d+)", own["prompt"])[1])
+    d_k = int(re.search(r"dₖ = (\d+)", own["prompt"])[1])
     assert right("scale_1", form) == str(math.isqrt(d_k)) and math.isqrt(d_k) ** 2 == d_k
     drawn = np.random.default_rng(1).standard_normal((2, 40_000, d_k))
     assert abs((drawn[0] * drawn[1]).sum(-1).std() - math.sqrt(d_k)) < 0.1

@@ -246,12 +246,12 @@ def show_bug(inspection: Inspection) -> None:
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
     with st.container(key="question_columns"):  # the style sheet stacks them on a narrow page
-        said, beside = st.columns([2, 5], gap="medium")
-        with said:
-            show_translations(inspection, bug)
-        with beside:
+        maps, asked = st.columns([2, 1], gap="medium")
+        with maps:
             padded = show_maps(inspection, bug, kind, seen)
-    compared = ask_which(inspection, bug, healthy, broken)
+        with asked:
+            show_translations(inspection, bug)
+            compared = ask_which(inspection, bug, healthy, broken)
     st.caption(
         plain(text("bugs", "page.maps" if padded else "page.no_padding")), help=meaning("mask")
     )

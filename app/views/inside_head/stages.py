@@ -161,7 +161,7 @@ def stages(
             "scale",
             "Scaled",
             "Scaled",
-            ("d_k",),
+            ("dₖ",),
             _score_formula(inside, key),
             _score_words(inside),
             f"÷ √{E} = {short(score)}" if inside.divisor != 1 else f"score {short(score)}",
@@ -294,7 +294,7 @@ def _rank(lengths: np.ndarray, head: int) -> str:
 
 
 def _score_formula(inside: InsideHead, key: int) -> str:
-    """Return the score's formula: scaled by √d_k or not, with a bias by distance or without."""
+    """Return the score's formula: scaled by √dₖ or not, with a bias by distance or without."""
     E, product, scaled = len(inside.q_E), inside.scores_K[key], inside.scaled_K[key]
     symbols, numbers = r"q \cdot k", tex(product)
     if inside.divisor != 1:
@@ -318,11 +318,9 @@ def _score_words(inside: InsideHead) -> str:
         "stack share it."
     ) * (inside.distance_K is not None)
     if inside.divisor == 1:
-        return (
-            f"This network does not divide the dot product by √d_k.{bias} The chosen key is bold."
-        )
+        return f"This network does not divide the dot product by √dₖ.{bias} The chosen key is bold."
     return (
-        f"Every key's dot product is divided by √d_k; the result is the score.{bias} The chosen "
+        f"Every key's dot product is divided by √dₖ; the result is the score.{bias} The chosen "
         f"key is bold. Here √{E} = {short(math.sqrt(E))}. The code scales q before the product, "
         "which gives the same score."
     )

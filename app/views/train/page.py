@@ -128,11 +128,11 @@ def control_row(training: Training) -> int:
             names = dict(enumerate(training.names))
             at = choose("Shown", names, 0, "train_shown", show_label=False)
         st.space("stretch")
+        st.caption(say("experiments.offer"), width="content")
         for name in EXPERIMENTS:
             st.button(
                 say(f"experiments.{name}"),
                 key=f"train_experiment_{name}",
-                type="tertiary",
                 on_click=set_experiment,
                 args=(name,),
                 disabled=chosen_experiment() == name,
