@@ -103,6 +103,16 @@ def test_opening_a_panel_closes_the_others(shown: Mounted) -> None:
     assert {"checks", "keys", "help"} <= set(said["hidden"])
 
 
+def test_explanations_below_the_map_are_scrolled_into_view(at: Mounted) -> None:
+    at.show(payload(RECORD, VIEW))
+    size = at.page.viewport_size
+    at.page.set_viewport_size({"width": 1200, "height": 500})
+    at.does(("press", "[data-part=help-button]"))
+    top = at.page.locator("[data-part=help]").bounding_box()["y"]
+    at.page.set_viewport_size(size)
+    assert top < 450
+
+
 def test_terms_are_explained_in_place(at: Mounted) -> None:
     """Tooltips explain the terms, many in the glossary's words, and reach screen readers too."""
     numbers = {
@@ -360,6 +370,7 @@ EDITS = {
     "text": "causal~hide.2", "edits": [{"text": "causal", "label": "no causal mask"},
     {"text": "hide.2", "label": "word hidden"}], "problems": [], "before": -3.64, "change": None,
 }  # fmt: skip
+LOOKS = "Each English word looks at German words: choose one."
 BY_DISTANCE = replace(RECORD.checks[0], words="softmax(QKᵀ + bias by distance + mask). Shown: 0.")
 NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in check.name)
 
@@ -367,12 +378,12 @@ NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in
 @pytest.mark.parametrize(
     ("record", "more", "claim", "badge"),
     [
-        (RECORD, {}, "Real weights. They are from this translation, recomputed from Q, K and mask.", "8 of 8"),
-        (replace(RECORD, decode=None), {}, "Real weights. They are from this pass, recomputed from Q, K and mask.", "8 of 8"),
+        (RECORD, {}, f"{LOOKS} Real weights of this translation, recomputed from Q, K and mask.", "8 of 8"),
+        (replace(RECORD, decode=None), {}, f"{LOOKS} Real weights of this pass, recomputed from Q, K and mask.", "8 of 8"),
         (replace(RECORD, checks=(BY_DISTANCE, *RECORD.checks[1:])), {},
-         "Real weights. They are from this translation, recomputed from Q, K, bias by distance and mask.", "8 of 8"),
-        (replace(RECORD, checks=NO_RECOMPUTATION), {}, "Real weights. They are from this translation.", "7 of 7"),
-        (replace(RECORD, checks=()), {"checked": "pending"}, "Real weights. They are from this translation.", None),
+         f"{LOOKS} Real weights of this translation, recomputed from Q, K, bias by distance and mask.", "8 of 8"),
+        (replace(RECORD, checks=NO_RECOMPUTATION), {}, f"{LOOKS} Real weights of this translation.", "7 of 7"),
+        (replace(RECORD, checks=()), {"checked": "pending"}, f"{LOOKS} Real weights of this translation.", None),
         (replace(RECORD, checks=failing(2)), {}, "Do not trust these pictures. 2 of 8 checks failed.", "6 of 8"),
         (RECORD, {"checked": "elsewhere"}, "Saved maps. They were not recomputed here.", None),
         (RECORD, {"checked": "never"}, "Maps of an edited pass. They were not recomputed here.", None),
@@ -390,6 +401,23 @@ def test_the_first_line_claims_what_the_checks_show(at: Mounted, record, more, c
     assert ("badge" in said["hidden"]) == (badge is None)
     if badge:
         assert said["parts"]["badge"] == f"Pictures checked: {badge}"
+
+
+@pytest.mark.parametrize("alone", [2, 3])
+def test_a_row_names_what_most_heads_look_at_if_this_one_does_not(at: Mounted, alone: int) -> None:
+    """Of six heads, the first `alone` look at the sixth key, the others at the third."""
+    cross = np.full_like(RECORD.cross, 0.5 / RECORD.cross.shape[-1])
+    cross.reshape(6, *cross.shape[2:])[:alone, 8, 5] += 0.5
+    cross.reshape(6, *cross.shape[2:])[alone:, 8, 2] += 0.5
+    at.show(payload(replace(RECORD, cross=cross), VIEW | {"q": 8}))
+    words = f"{6 - alone} of 6 heads look most at {RECORD.source[2].text} · next: "
+    assert at.does()["second"].startswith(words) == (alone == 2)
+
+
+def test_derived_weights_are_not_called_real(at: Mounted) -> None:
+    at.show(payload(RECORD, VIEW | {"words": 1}))
+    claim = at.does()["parts"]["claim"]
+    assert claim.startswith("Derived from real weights: tokens of a key word added")
 
 
 def test_other_quantities_are_named_in_the_first_line(at: Mounted) -> None:

@@ -211,9 +211,14 @@ def test_a_pinned_row_is_read_out(shown: Mounted, kind: str) -> None:
         f"While {VERB[kind]} {name}{fed}, head {head + 1} of layer {layer + 1} looks most at "
         f"{columns[best]} {fixed(row[best])}"
     )
+    tops = [int(weights(kind, *at)[query].argmax()) for at in np.ndindex(LAYERS[kind], HEADS)]
+    most = max(range(len(columns)), key=tops.count)
+    votes = tops.count(most)
+    voted = f"{votes} of {len(tops)} heads look most at {columns[most]} · "
+    voted = voted if most != best and 2 * votes > len(tops) else ""
     written = f" · {name} has probability {fixed(np.exp(RECORD.log_probs[query]))}"
     assert said["second"] == (
-        f"then {named(columns, rest[:4], row)} · entropy {fixed(bits(row), 1)} bits"
+        f"{voted}next: {named(columns, rest[: 2 if voted else 4], row)} · entropy {fixed(bits(row), 1)} bits"
         f"{'' if kind == 'encoder' else written}"
     )
     assert "unpin" not in said["hidden"]
@@ -239,7 +244,7 @@ def test_a_pinned_column_is_read_out(shown: Mounted) -> None:
         f"{name} is looked at most while writing {ROWS[kind][best]} {fixed(column[best])}"
     )
     assert said["second"] == (
-        f"then {named(ROWS[kind], rest[:3], column)} · it receives "
+        f"next: {named(ROWS[kind], rest[:3], column)} · it receives "
         f"{share(column.sum() / values.sum())} of everything head {head + 1} of layer {layer + 1} gives"
     )
     for layer_, head_, label in single_heads(said):

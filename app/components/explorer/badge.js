@@ -5,7 +5,7 @@ import { figureText, fixed, signed } from "../shared/numbers.js";
 import { showsChange } from "./edited_target.js";
 import { WEIGHTS } from "./maps.js";
 import { openPanel, showPanel } from "./panels.js";
-import { capital, derivation, QUANTITY_TITLES } from "./words.js";
+import { capital, derivation, lookingWords, QUANTITY_TITLES } from "./words.js";
 
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 
@@ -82,7 +82,9 @@ const RECOMPUTED = "Recomputed outside the model";
  * @param {Explorer} explorer
  * @returns {[string, string]}
  */
-function claimOf({ data, view: { quantity } }) {
+function claimOf({ data, view }) {
+  const { quantity } = view;
+  const pass = data.givenTarget ? "pass" : "translation";
   const failed = data.checks.filter(({ passed }) => !passed).length;
   if (failed) return ["Do not trust these pictures.", ` ${failed} of ${data.checks.length} checks failed.`];
   if (data.unchecked.length) return ["Maps from another tool.", " They came without the weights: no probabilities, scores, norms or edits, and nothing was recomputed."];
@@ -92,8 +94,13 @@ function claimOf({ data, view: { quantity } }) {
   const recomputed = data.checks.find(({ name }) => name === RECOMPUTED);
   const bias = recomputed?.words.includes("bias by distance") ? ", bias by distance" : "";
   const how = recomputed ? `, recomputed from Q, K${bias} and mask` : "";
-  if (quantity === WEIGHTS) return ["Real weights.", ` They are from this ${data.givenTarget ? "pass" : "translation"}${how}.`];
-  return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${data.givenTarget ? "pass" : "translation"}.`];
+  const derived = derivation(data, view);
+  if (quantity === WEIGHTS && derived) return ["Derived from real weights:", ` ${derived}.`];
+  if (quantity === WEIGHTS) {
+    const looks = lookingWords(data)[view.kind].replace(" looks", " word looks");
+    return [`Each ${looks} words: choose one.`, ` Real weights of this ${pass}${how}.`];
+  }
+  return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${pass}.`];
 }
 
 const editsClaim = ({ edits }) => `${edits.length === 1 ? "One edit" : `${edits.length} edits`}: ${edits.map(({ label }) => label).join("; ")}.`;

@@ -20,6 +20,9 @@ export const togglePanel = (explorer, name) => showPanel(explorer, openPanel(exp
 /** @param {Explorer} explorer */
 export function listenToPanels(explorer) {
   for (const [name, button] of Object.entries(PANELS)) {
-    explorer.dom.parts[button].addEventListener("click", () => togglePanel(explorer, name));
+    explorer.dom.parts[button].addEventListener("click", () => {
+      togglePanel(explorer, name);
+      explorer.dom.parts[name].scrollIntoView({ block: "nearest" }); // explanations open below the map
+    });
   }
 }

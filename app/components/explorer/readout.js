@@ -4,8 +4,8 @@ import { bold, element } from "../shared/dom.js";
 import { chance, fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { hasProbabilities } from "./data.js";
-import { currentMap, focusOf, isPinned } from "./focus.js";
-import { CHANGE, isMasked, isSigned, rampOf, stepOf, valueAt } from "./maps.js";
+import { atHead, currentMap, focusOf, isPinned } from "./focus.js";
+import { CHANGE, isMasked, isSigned, mapOf, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
 import { editResult } from "./next_step.js";
 import { capital, derivation, headName, mapFigure, measuredFigure, printedValue, QUANTITIES, summedFigure, wordingOf } from "./words.js";
@@ -129,7 +129,8 @@ function describeRow(explorer, map, query) {
     return { first: [`While ${verb(map)} `, row, `, ${none}`], second: hiddenNote(explorer, map, query) };
   }
   const nameAndValue = (key) => `${tokenName(map.columns[key])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
-  const others = rest.slice(0, 4).map(nameAndValue);
+  const voted = mostHeads(explorer, map, query, top);
+  const others = rest.slice(0, voted.length ? 2 : 4).map(nameAndValue);
   const least = rest.at(-1);
   const loses = quantity === CHANGE && least !== undefined && valueAt(map, query, least) < 0 ? [`loses most at ${nameAndValue(least)}`] : [];
   const unchanged = quantity === CHANGE && [top, ...rest].every((key) => Math.abs(valueAt(map, query, key)) < 0.005);
@@ -151,7 +152,8 @@ function describeRow(explorer, map, query) {
     ],
     second: [
       ...unknownNote(map, query, null),
-      ...(others.length ? [`then ${others.join(", ")}`] : []),
+      ...voted,
+      ...(others.length ? [`next: ${others.join(", ")}`] : []),
       ...hiddenNote(explorer, map, query),
       ...(rankedKeys(map, query).length === 1 ? ["it may attend to nothing else"] : []),
       ...loses,
@@ -159,6 +161,21 @@ function describeRow(explorer, map, query) {
       ...(map.kind === "encoder" || !hasProbabilities(explorer.data) ? [] : [`${tokenName(map.rows[query])} has probability ${chance(map.rows[query].probability)}`]),
     ],
   };
+}
+
+/* What most heads of the kind look at, if it is not what this one does. */
+function mostHeads({ data, view }, map, query, top) {
+  const { kind, layer, head } = view;
+  const [layers, heads] = [data.layers[kind], data.headsOf[kind]];
+  if (view.quantity !== WEIGHTS || layer === layers || head === heads) return [];
+  const votes = Array(map.keys).fill(0);
+  for (let at = 0; at < layers * heads; at++) {
+    const other = mapOf(data, atHead(view, Math.floor(at / heads), at % heads));
+    votes[rankedKeys(other, query, view.hide)[0]] += 1;
+  }
+  const most = votes.indexOf(Math.max(...votes));
+  if (most === top || 2 * votes[most] <= layers * heads) return [];
+  return [`${votes[most]} of ${layers * heads} heads look most at ${tokenName(map.columns[most])}`];
 }
 
 /* The weight that a row puts on hidden columns. */
@@ -187,7 +204,7 @@ function describeColumn(explorer, map, key) {
     second: [
       ...unknownNote(map, null, key),
       ...(isHidden(map, key, explorer.view.hide) ? ["hidden in the picture"] : []),
-      ...(others.length ? [`then ${others.join(", ")}`] : []),
+      ...(others.length ? [`next: ${others.join(", ")}`] : []),
       map.sumsToOne
         ? `it receives ${percent(received, map.error)} of everything ${headName(explorer.data, explorer.view)} gives`
         : `its mean over the rows that may attend to it is ${fixed(received, digits)}`,
