@@ -72,8 +72,10 @@ def board_figure(rows: Sequence[Row], networks: int) -> Chart:
     names = [columns[x].claim.claim if x in columns else "" for x in range(last + 1)]
     sides = {"tickmode": "array", "tickvals": [-0.5, 0.5], "ticktext": ["against", "for"]}
     below = {"tickmode": "array", "tickvals": list(groups), "ticktext": list(groups.values())}
+    between = {"tickvals": [x + 0.5 for x in range(-1, last + 1)], "showgrid": True}
+    grid = {"minor": between | {"gridcolor": Ink("hairline")}, "range": [-0.7, last + 0.7]}
     axes = {
-        "x": Axis(below | {"range": [-0.7, last + 0.7]}, names),
+        "x": Axis(below | grid, names),
         "y": Axis(sides | {"range": [-1.06, 1.06], "tickangle": -90}),
     }
     shapes = [_shaded("y", 0, 1.06), rule("y", 0, INK, "dot", 1.5)]

@@ -151,7 +151,7 @@ def test_the_score_is_a_sum_with_a_length_penalty(page: Page) -> None:
 def test_alternatives_are_probabilities_of_the_parents_step(page: Page) -> None:
     tree = Tree(page)
     tree.choose(1)
-    assert tree.text("instead") == "Most probable here: choose one to force it"
+    assert tree.text("instead") == "Most probable here: choose to force"
     buttons = tree.part("alternatives").locator("button")
     assert [tuple(text.split()) for text in buttons.all_inner_texts()] == [
         ("a", "0.82"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 
 import numpy as np
 import pytest
 
+from app.components.beam_tree.payload import first_node
 from app.look.labels import label, labels
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
@@ -71,7 +73,7 @@ def claim_caption(page: Rendered, beam: int) -> None:
     page.claim(f"At each step, {'greedy' if beam == 1 else 'beam'} search keeps {kept}.")
 
 
-def test_the_tree_is_that_of_the_search_and_opens_on_its_first_token(translator):
+def test_the_tree_is_that_of_the_search_and_opens_where_its_results_part(translator):
     """Nodes with a probability and a score also match a teacher-forced pass of the winner."""
     page = render("steps", source=KITCHEN)
     claim_caption(page, 5)
@@ -90,8 +92,10 @@ def test_the_tree_is_that_of_the_search_and_opens_on_its_first_token(translator)
     assert nodes[at]["log_prob"] == pytest.approx(float(own.log_probs[-1]), abs=2e-5)
     assert nodes[at]["total"] == pytest.approx(sums, abs=1e-4)
     assert nodes[at]["score"] == pytest.approx(sums / ((5 + row) / 6), abs=1e-4)
-    assert data["pinned"] == 1
-    first = translator.inspect(KITCHEN, target_ids=(own.target_out[0].id,))
+    steps = zip(*(ids_of(nodes, h["end"]) for h in data["hypotheses"]), strict=False)
+    shared = tuple(step[0] for step in takewhile(lambda step: len({*step}) == 1, steps))
+    assert 1 <= len(shared) < row and ids_of(nodes, data["pinned"]) == shared
+    first = translator.inspect(KITCHEN, target_ids=shared)
     claim_step(page, first)
     claim_heads(page, first)
     nothing_else(page, "step_heads")
@@ -162,7 +166,7 @@ def test_edits_made_on_translate_apply_to_the_attention_figure(translator):
     edits, _ = Edits.parse("off.cross.2.3")
     page = render("steps", source=SNOW, edits="off.cross.2.3")
     free = translator.search_tree(SNOW, edits=edits)
-    first = free.tree.hypotheses[0].ids[:1]
+    first = free.tree.ids(first_node(free.tree))
     record = translator.inspect(SNOW, target_ids=first, edits=edits)
     claim_heads(page, record)
     assert not math.isclose(record.log_prob, translator.inspect(SNOW, target_ids=first).log_prob)

@@ -74,7 +74,7 @@ function fillArithmetic({ data, parts }, node) {
 function fillAlternatives(view, node) {
   const { data, parts } = view;
   const parent = node.parent === null ? null : data.nodes[node.parent];
-  parts.instead.textContent = "Most probable here: choose one to force it";
+  parts.instead.textContent = "Most probable here: choose to force";
   const options = (parent ?? node).next;
   const path = idsBefore(data, data.nodes.indexOf(node));
   parts.alternatives.replaceChildren(

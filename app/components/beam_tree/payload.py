@@ -56,6 +56,10 @@ def payload(written: WrittenTree, hides_winner: bool = False) -> dict[str, Any]:
 
 
 def first_node(tree: SearchTree) -> int:
-    """Return the node to show first: the winner's first token, or its last forced one."""
-    path = tree.path(tree.ends[0])
-    return path[max(0, min(tree.forced, len(path)) - 1)]
+    """Return the node to show first: the last forced one, or the last before the results differ.
+
+    It is at least the winner's first token.
+    """
+    path, *others = (tree.path(end) for end in tree.ends)
+    shared = sum(all(node in other for other in others) for node in path) if others else 0
+    return path[max(0, min(tree.forced or shared, len(path)) - 1)]

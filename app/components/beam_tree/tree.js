@@ -22,8 +22,10 @@ function label(className, words, x, y, anchor = "start") {
   return made;
 }
 
+export const columnOf = (step) => LEFT + step * COLUMN;
+
 /** @param {TreeNode} node */
-const cornerOf = (node) => ({ x: LEFT + node.step * COLUMN, y: TOP + node.rank * ROW });
+const cornerOf = (node) => ({ x: columnOf(node.step), y: TOP + node.rank * ROW });
 
 /** @param {TreeView} view */
 export function drawTree(view) {
@@ -40,7 +42,7 @@ export function drawTree(view) {
   const context = document.createElement("canvas").getContext("2d");
   context.font = `650 14px ${getComputedStyle(root).fontFamily}`;
   picture.append(label("axis", "step", LEFT + 4, 16));
-  for (let step = 1; step <= steps; step++) picture.append(label("axis", step, LEFT + step * COLUMN + 4, 16));
+  for (let step = 1; step <= steps; step++) picture.append(label("axis", step, columnOf(step) + 4, 16));
   for (let rank = 0; rank < ranks; rank++) picture.append(label("axis", rank + 1, 4, TOP + rank * ROW + 17));
   // Later groups cover earlier ones: pruned edges, other edges, the winner's edges, nodes.
   const layers = [svgElement("g"), svgElement("g"), svgElement("g"), svgElement("g")];
