@@ -42,6 +42,7 @@ class Ready:
     name: str
     title: str
     needs: str
+    goal: str
     minutes: tuple[int, ...]
     length: int
     plan: Plan
@@ -53,7 +54,7 @@ def ready(direction: str) -> Iterator[Ready]:
         if direction in row:
             plan, _ = parse(row[direction], direction)
             minutes, length = tuple(row["minutes"]), row["length"]
-            yield Ready(name, row["title"], row["needs"], minutes, length, plan)
+            yield Ready(name, row["title"], row["needs"], row["goal"], minutes, length, plan)
 
 
 def parse(text: str, direction: str) -> tuple[Plan, str]:

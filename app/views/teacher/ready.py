@@ -34,7 +34,7 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
         return results.inspect(card, text, decode=chosen.decode)
 
     stops = lesson.plan.stops
-    st.subheader(lesson.title, anchor=False)
+    st.subheader(lesson.title, anchor=False, help=lesson.goal)
     st.caption(f"{lesson.length} minutes. {lesson.needs}")
     for minute, stop in zip(lesson.minutes, stops, strict=True):
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
