@@ -174,9 +174,9 @@ def test_the_maps_are_those_of_both_networks_with_their_own_masks(bug, kind):
     pads = [(None, "<pad>")] * P
     source = [(i + 1, t.text) for i, t in enumerate(record.source)] + pads
     fed = [(i, t.text) for i, t in enumerate(record.target_in)] + pads
-    queries, keys = {"encoder": (source, source), "decoder": (fed, fed), "cross": (fed, source)}[
-        kind
-    ]
+    produced = [(i + 1, t.text) for i, t in enumerate(record.target_out)] + pads
+    queries = source if kind == "encoder" else produced
+    keys = fed if kind == "decoder" else source
     assert [text for _, text in side(header, "keys")] == [text for _, text in keys]
     for which, tokens in (("queries", queries), ("keys", keys)):
         numbers = [at for at, _ in side(header, which)]

@@ -181,7 +181,7 @@ def test_maps_are_those_of_both_models_and_matched_heads(models, matchings, whic
     assert side(header, "keys") == numbered(keys, 0 if kind == "decoder" else 1)
     assert (header["queries"]["words"], header["keys"]["words"]) == {
         "encoder": ("German token", "German token"),
-        "decoder": ("English token being produced", "English token"),
+        "decoder": ("English token being produced", "English token fed in"),
         "cross": ("English token being produced", "German token"),
     }[kind]
 

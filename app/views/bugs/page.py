@@ -16,11 +16,10 @@ from app.state import address, plans, results, session
 from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.question import ask_which, is_solved, made_in, show_code
 from app.views.bugs.symptoms import show_differences, show_symptoms
-from app.views.shared.axes import source_of
+from app.views.shared.axes import map_sides, source_of
 from app.views.shared.choices import choose
 from app.views.shared.inspection import Inspection, ask_for_inspection
 from app.views.shared.presented import show_line, show_rest
-from core.record.record import TranslationRecord
 from core.text.tokenizer import EOS, PAD
 
 _KINDS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
@@ -149,21 +148,17 @@ def show_maps(inspection: Inspection, bug: str, kind: str, seen: Seen) -> bool:
     return bool(healthy.padding)
 
 
-def padded_sides(inspection: Inspection, kind: str, padding: int) -> tuple[Side, Side]:
+def padded_sides(inspection: Inspection, kind: str, padding: int) -> list[Side]:
     """Return the queries and keys of a kind, each followed by its padding."""
-    record: TranslationRecord = inspection.record
     pads = results.target_tokens(inspection.card, (PAD,) * padding)
-    source = Side(
-        (*record.source, *pads),
-        range(1, len(record.source) + padding + 1),
-        f"{record.source_language} token",
-    )
-    fed = Side(
-        (*record.target_in, *pads),
-        range(len(record.target_in) + padding),
-        f"{record.target_language} token fed in",
-    )
-    return source if kind == "encoder" else fed, fed if kind == "decoder" else source
+    return [
+        Side(
+            (*side.tokens, *pads),
+            range(side.numbers[0], side.numbers[-1] + padding + 1),
+            side.words,
+        )
+        for side in map_sides(inspection.record, kind)
+    ]
 
 
 def selected_head(layers: int, heads: int, seen: Seen) -> Opened:

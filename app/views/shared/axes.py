@@ -22,7 +22,7 @@ def map_sides(record: TranslationRecord, kind: str) -> list[Side]:
     source, target = record.source_language, record.target_language
     names = (
         f"{source} token" if kind == "encoder" else f"{target} token being produced",
-        f"{target if kind == 'decoder' else source} token",
+        f"{target} token fed in" if kind == "decoder" else f"{source} token",
     )
     return [
         Side(tokens, range(first, first + len(tokens)), name)
