@@ -50,16 +50,17 @@ def ask_for_terms() -> list[str]:
 def show_term(term: str) -> None:
     """Show a term with its own anchor, such as /glossary#beam-search, and a page that shows it."""
     path, _, query = rules("glossary")["see"][term].partition("?")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"##### {plain(term)}", width="content")
-        st.page_link(
-            VIEWS[path].file,
-            label=text("glossary", "see", page=VIEWS[path].title),
-            icon=":material/arrow_forward:",
-            query_params=dict(parse_qsl(query)),
-            width="content",
-        )
-    st.markdown(meaning(term))
+    with st.container(gap=None):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"##### {plain(term)}", width="content")
+            st.page_link(
+                VIEWS[path].file,
+                label=text("glossary", "see", page=VIEWS[path].title),
+                icon=":material/arrow_forward:",
+                query_params=dict(parse_qsl(query)),
+                width="content",
+            )
+        st.markdown(meaning(term))
 
 
 page, beside = lesson_top()
