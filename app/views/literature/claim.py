@@ -104,7 +104,7 @@ def show_claim(row: Row) -> None:
                 " ".join(look_for),
                 alt=f"{claim.claim} {row.reason}",
             )
-        with st.container(horizontal=True, gap="large"):
+        with st.container(horizontal=True):
             if example := EXAMPLES.get(claim.id):
                 _link(example, "See one example on the page {}")
             _link(claim.see, "Open the page {}")
