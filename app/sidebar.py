@@ -12,6 +12,7 @@ from app.examples import Example, examples
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
+from app.look.numbers import weights_count
 from app.state import address, models, plans, session
 from app.views import VIEWS, View
 from core.checkpoint.folder import Card
@@ -252,7 +253,7 @@ def model_note(page: str) -> None:
         st.caption(
             f"{plain(device)}, {shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
             f"{shape.heads_label} heads, d_model {shape.d_model}, "
-            f"{models.weights_count(card.parameters)}"
+            f"{weights_count(card.parameters)}"
         )
         if models.is_trained_here(card):
             st.caption(plain(_training_note(card)))

@@ -32,7 +32,7 @@ from app.export.weights import as_text, pack, tokenizer_of_page
 from app.lessons.texts import table
 from app.look.certainty import certainty_of, lines
 from app.look.glossary import TERMS
-from app.look.numbers import number, scientific
+from app.look.numbers import number, scientific, weights_count
 from app.look.palette import PALETTES
 from app.plan import Plan
 from core.analysis.quality_warnings import FUNCTION_WORDS
@@ -372,7 +372,7 @@ def _described(network: Network) -> str:
     )
     said = [
         f"<b>{html.escape(' → '.join(network.languages))}</b>: {html.escape(card.title)}, "
-        f"{number(card.parameters / 1e6, 1)} million weights, {shape.num_encoder_layers} + "
+        f"{weights_count(card.parameters)}, {shape.num_encoder_layers} + "
         f"{shape.num_decoder_layers} layers, {shape.heads_label} heads, d_model {shape.d_model}."
     ]
     if scores:

@@ -24,7 +24,7 @@ from app.export.offline import Network, add_networks, check_directions, colours,
 from app.export.picture import picture
 from app.export.tour import translator_of
 from app.look.labels import ATTENTION
-from app.look.numbers import number
+from app.look.numbers import number, weights_count
 from app.look.palette import PALETTES
 from core.command import Parser, main, refuse_unwritable
 from core.files import write_atomic
@@ -98,7 +98,7 @@ def _app(network: Network, size: int) -> str:
     return (
         f'<li><a class="open" href="{_page_name(direction)}">{names}</a>'
         f"<p>{number(size / 1e6, 1)} MB in one file, which you can also save and open from your "
-        f"disk. {number(network.card.parameters / 1e6, 1)} million weights, "
+        f"disk. {weights_count(network.card.parameters)}, "
         f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers of "
         f"{shape.heads_label} heads.</p><nav>{listed}</nav></li>"
     )

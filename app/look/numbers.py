@@ -17,6 +17,13 @@ def number(value: float, places: int = 4, sign: str = "") -> str:
     return f"{value:{sign},.{places}f}".replace("-", "−").replace("inf", "∞")
 
 
+def weights_count(parameters: int) -> str:
+    """Return a model's size: 74.7 million weights."""
+    if parameters < 100_000:
+        return f"{parameters:,} weights"
+    return f"{parameters / 1e6:.1f} million weights"
+
+
 def digits(low: float, high: float) -> int:
     """Return the decimals that show two digits of half an interval: 3 for 0.565 to 0.639."""
     half = (high - low) / 2

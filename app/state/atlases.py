@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -77,13 +78,14 @@ class OwnAtlas:
 def own_atlas(
     card: Card,
     lines: tuple[str, ...],
-    on_progress: Callable[[int, int], object],
+    on_progress: Callable[[float, float], object],
     on_wait: waiting.OnWait,
 ) -> OwnAtlas:
     """Compute the atlas of some lines and their greedy translations, without storing anything.
 
-    The task waits in the queue for long tasks. `on_progress` is called with (done, total). Raises
-    BusyError, and ValueError for lines that the model cannot take.
+    The task waits in the queue for long tasks. `on_progress` is called with the share that is done
+    and the seconds left, 0 if unknown. Raises BusyError, and ValueError for lines that the model
+    cannot take.
     """
     from core.atlas.own_text import own_text, parts
     from core.experiments.experiment import Progress
@@ -115,19 +117,26 @@ def own_atlas(
         while True:
             try:
                 step = next(steps)
-                on_progress(step.done, step.total)
+                on_progress(step.done / step.total, step.so_far or 0.0)
             except StopIteration as end:
                 return end.value
 
 
 def _second_half(steps: Steps[T]) -> Steps[T]:
-    """Yield the progress of steps as the second half of a task; return their result."""
+    """Yield the progress of steps as the second half of a task; return their result.
+
+    `so_far` is an estimate of the seconds left: the time since the first step, in proportion.
+    """
+    start = None
     while True:
         try:
             step = next(steps)
         except StopIteration as end:
             return end.value
-        yield step._replace(done=step.total + step.done, total=2 * step.total)
+        start = start or time.perf_counter()
+        taken = time.perf_counter() - start
+        left = taken * (step.total - step.done) / step.done if step.done else 0.0
+        yield step._replace(done=step.total + step.done, total=2 * step.total, so_far=left)
 
 
 def _own_command(card: Card) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
+from app.look.numbers import weights_count
 from app.state import folders, session, small_runs, waiting
 from app.state.store import Store
 from app.streamlit_internals import session_id
@@ -104,13 +105,6 @@ def origin(card: Card) -> Origin:
 def languages(direction: str) -> str:
     """Return a direction with the languages' names: German → English."""
     return " → ".join(LANGUAGES[code] for code in direction.split("-"))
-
-
-def weights_count(parameters: int) -> str:
-    """Return a model's size: 74.7 million weights."""
-    if parameters < 100_000:
-        return f"{parameters:,} weights"
-    return f"{parameters / 1e6:.1f} million weights"
 
 
 def is_trained_here(card: Card) -> bool:

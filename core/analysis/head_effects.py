@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.config import ModelConfig
 from core.frozen import Doubles, Frozen
+from core.kinds import Kind
 
 
 class HeadChange(NamedTuple):
@@ -123,3 +125,18 @@ class PairEffects(Frozen):
         """Return the (layer, head) of a row or column of `pairs`."""
         layer, head = divmod(int(number), self.heads)
         return layer, head
+
+
+def products_without(config: ModelConfig, kind: Kind, layer: int, source: int, target: int) -> int:
+    """Count the weights times tokens that are multiplied again without a head of a layer.
+
+    A head of an early layer takes longer: all later layers are recomputed.
+    """
+    encoders = config.num_encoder_layers - layer if kind == "encoder" else 0
+    decoders = config.num_decoder_layers - (0 if kind == "encoder" else layer)
+    in_encoder, in_decoder = (
+        blocks * config.d_model + 2 * config.feedforward(of)
+        for of, blocks in (("encoder", 4), ("decoder", 8))
+    )
+    in_target = decoders * in_decoder + config.target_vocab_size
+    return config.d_model * (source * encoders * in_encoder + target * in_target)

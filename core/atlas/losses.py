@@ -7,8 +7,7 @@ heads of a layer, D d_model.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +25,7 @@ from core.experiments.head_effects import Off, choice_batches, heads_of, log_pro
 from core.experiments.importance import batches_of, head_sums
 from core.frozen import Doubles
 from core.kinds import KINDS, Kind
+from core.model.interface import Seq2Seq
 from core.record.editing import Means
 from core.record.edits import Head
 from core.text.tokenizer import Tokenizer
@@ -46,29 +46,27 @@ def losses_without(
     sentence: Sentence,
     choices: Sequence[Off],
     means: Means | None = None,
-    borrow: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Doubles:
-    """Return the loss of each target token with each set of heads ablated: [C, T], in nats.
-
-    `borrow` gives exclusive access to the network for one batch.
-    """
+    """Return the loss of each target token with each set of heads ablated: [C, T], in nats."""
     source, target = sentence.ids
-    losses: list[Doubles] = []
-    for batch in choice_batches(choices, source, target):
-        with borrow():
-            losses.append(-log_probs_without(checkpoint.model, source, target, batch, means))
-    return np.concatenate(losses)
+    return np.concatenate(
+        [
+            -log_probs_without(checkpoint.model, source, target, batch, means)
+            for batch in choice_batches(choices, source, target)
+        ]
+    )
 
 
 def losses_without_each(
-    checkpoint: Checkpoint,
-    sentence: Sentence,
-    means: Means | None = None,
-    borrow: Callable[[], AbstractContextManager[object]] = nullcontext,
+    checkpoint: Checkpoint, sentence: Sentence, means: Means | None = None
 ) -> Doubles:
     """Return the loss of each target token without ablation and without each head: [1 + N, T]."""
-    each_head = (frozenset({head}) for head in heads_of(checkpoint.model))
-    return losses_without(checkpoint, sentence, [frozenset(), *each_head], means, borrow)
+    return losses_without(checkpoint, sentence, none_and_each(checkpoint.model), means)
+
+
+def none_and_each(model: Seq2Seq) -> list[Off]:
+    """Return the empty set of heads, then one set for each head."""
+    return [frozenset(), *(frozenset({head}) for head in heads_of(model))]
 
 
 @dataclass(frozen=True, eq=False)

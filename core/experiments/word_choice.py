@@ -18,6 +18,7 @@ from core.kinds import Kind
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
+from core.text.tokenizer import EOS
 
 IdPair = tuple[int, int]
 
@@ -166,17 +167,20 @@ def rivals(
     probabilities_V = logits_V.softmax(-1)
     own = target[step]
     ids = [i for i in logits_V.argsort(descending=True)[: count + 1].tolist() if i != own][:count]
-    ids_B1 = torch.tensor(ids, device=read_1T.device)[:, None]
-    B = len(ids)
-    read_BT = torch.cat((read_1T.expand(B, -1), ids_B1), 1)
-    memory_BSD = memory_1SD.expand(B, -1, -1)
-    after_BV = model.classify(model.decode(read_BT, memory_BSD, mask.expand(B, *mask.shape[1:])))
+    following = [EOS] * len(ids)  # no token has a position after the last one
+    if step + 1 < model.config.max_length:
+        ids_B1 = torch.tensor(ids, device=read_1T.device)[:, None]
+        B = len(ids)
+        read_BT = torch.cat((read_1T.expand(B, -1), ids_B1), 1)
+        memory_BSD = memory_1SD.expand(B, -1, -1)
+        hidden_BTD = model.decode(read_BT, memory_BSD, mask.expand(B, *mask.shape[1:]))
+        following = model.classify(hidden_BTD)[:, -1].argmax(-1).tolist()
     return Rivals(
         rank=1 + int((logits_V > logits_V[own]).sum()),
         probability=float(probabilities_V[own]),
         ids=tuple(ids),
         probabilities=tuple(probabilities_V[ids].tolist()),
-        following=tuple(after_BV[:, -1].argmax(-1).tolist()),
+        following=tuple(following),
     )
 
 

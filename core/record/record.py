@@ -515,10 +515,11 @@ class TranslationRecord(Frozen):
     def forced(self) -> int:
         """How many tokens at the start of the target the network did not choose: 0 or 1.
 
-        A special token other than <eos> and <unk> is there by force, such as a language's.
+        A language's token or <s> is there by force; <eos>, <unk> and T5's <extra_id_0> are not.
         """
         first = self.target_out[0]
-        return int(not self.origin and first.special and first.text not in ("<eos>", "<unk>"))
+        named = first.text == "<s>" or not first.text.startswith("<")
+        return int(not self.origin and first.special and named)
 
     @cached_property
     def id(self) -> str:

@@ -104,9 +104,7 @@ def split(tokenizer: Tokenizer, text: str) -> Splitting:
             units = tuple(Unit(word, word, (), word[0].id is not None) for word in words)
             found = Splitting("words", units, tokenizer.size, 0)
         case _:
-            raise ValueError(
-                "the steps of Moses' rules, which split this network's texts, are not shown"
-            )
+            raise ValueError("Moses' rules split its texts into words first")
     shown = [symbol.id for unit in found.units for symbol in unit.symbols]
     read = [None if token.unknown else token.id for token in tokenizer.encode(text)]
     if shown != read:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 
 from app.components.atlas.measures import measures
@@ -18,6 +21,9 @@ from app.components.atlas.story import KIND_WORDS
 from app.state import atlases, models, results
 from core.atlas.atlas import Atlas
 from core.checkpoint.folder import Card
+from core.config import DecodeConfig
+from core.experiments import head_effects
+from core.kinds import KINDS
 from core.record.edits import Edits
 from tests.app.atlases import atlas, origin, told, with_arrays
 from tests.app.rendered import Rendered, read, render, unpacked
@@ -276,8 +282,57 @@ def test_own_text_is_translated_in_batches_that_others_can_wait_for(
     assert [line for batch in batches for line in batch] == [*lines]
     assert all(len(batch) == 1 or sum(map(len, batch)) <= 60 for batch in batches)
     assert len(own.atlas.quoted) > 1 and len(batches) > 2
-    assert progress == sorted(progress) and progress[0] == (len(batches[0]), 2 * len(lines))
-    assert progress[-1] == (2 * len(lines), 2 * len(lines))
+    shares, seconds = zip(*progress, strict=True)
+    assert list(shares) == sorted(shares) and shares[0] == len(batches[0]) / len(lines) / 2
+    assert shares[-1] == 1.0 and seconds[-1] == 0.0 and max(seconds) > 0
+
+
+def test_the_time_left_counts_what_each_batch_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if each weight of a layer took equally long, for each token that is computed again."""
+    card = models.cards()["de-en", "scratch"]
+    record = models.translator(card).inspect(LINES[0], decode=DecodeConfig(beam=1))
+    tokens = len(record.source), len(record.target_out)
+    monkeypatch.setattr(head_effects, "_TOKENS", 16 * max(tokens))
+    clock = itertools.count(1)
+    monkeypatch.setattr(atlases, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    progress: list[tuple[float, float]] = []
+    atlases.own_atlas(card, LINES[:1], lambda *done: progress.append(done), lambda ahead: None)
+    sides = [
+        [sum(p.numel() for p in layer.parameters() if p.dim() > 1) for layer in stack.layers]
+        for stack in map(models.translator(card)._model.stack, ("encoder", "decoder"))
+    ]
+    output = tokens[1] * card.model.target_vocab_size * card.model.d_model
+    each = [
+        tokens[0] * sum(sides[0][layer:]) * (kind == "encoder")
+        + tokens[1] * sum(sides[1][0 if kind == "encoder" else layer :])
+        + output
+        for kind in KINDS
+        for layer in range(4)
+        for _ in range(4)
+    ]
+    ends = [15, 31, 47, 48]  # the first batch has the pass with all heads, too
+    shares = [sum(each[:end]) / sum(each) for end in ends]
+    assert [share for share, _ in progress[2:]] == pytest.approx([(1 + s) / 2 for s in shares])
+    # One call of the clock at the start, and then one for each step, the first one included.
+    expected = [(2 + n) * (1 - s) / s for n, s in enumerate(shares)]
+    assert [seconds for _, seconds in progress] == pytest.approx([0, 0, *expected])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.4, "37\u00a0%"), (190.0, "37\u00a0%, about 3 minutes left")]
+)
+def test_the_bar_tells_the_time_left(monkeypatch, beside: Callable, seconds, said) -> None:
+    beside(None)
+    told: list[str] = []
+    monkeypatch.setattr(DeltaGenerator, "progress", lambda self, value, text: told.append(text))
+
+    def made(card: Any, lines: Any, on_progress: Any, on_wait: Any) -> Any:
+        on_progress(0.37, seconds)
+        return atlases.OwnAtlas(own(), ())
+
+    monkeypatch.setattr(atlases, "own_atlas", made)
+    render("heads", act=lambda app: measured(app, LINES[0]))
+    assert told == [said]
 
 
 def test_a_line_that_is_too_long_is_left_out(beside: Callable) -> None:

@@ -178,6 +178,21 @@ def test_doubts_do_not_count_the_forced_token(record):
     assert place == 2 and probability == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize(
+    ("text", "forced"),
+    [("en_XX", 1), ("<s>", 1), ("<extra_id_0>", 0), ("<unused_7>", 0), ("<eos>", 0), ("<unk>", 0)],
+)
+def test_only_a_language_or_the_start_is_forced(browser: Browser, record, text, forced):
+    """mT5 writes <extra_id_0> first, by its own choice."""
+    first = replace(record.target_out[0], text=text, piece=text)
+    other = replace(record, target_out=(first, *record.target_out[1:]))
+    assert other.forced == forced
+    at = Mounted(browser.new_page())
+    at.show(payload(other, {"kind": "cross", "layer": 0, "head": 0}))
+    note = at.page.locator("[data-part=target-note]").inner_text()
+    assert ("is forced" in note) == forced
+
+
 def test_the_forced_token_is_marked_as_not_chosen(browser: Browser, record, chosen):
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     at = Mounted(context.new_page())

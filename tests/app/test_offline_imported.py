@@ -20,7 +20,7 @@ from app.export import offline, site
 from app.export.rounding import rounded_checkpoint
 from app.export.weights import as_text, tokenizer_of_page
 from app.lessons.texts import text
-from core.checkpoint.folder import save
+from core.checkpoint.folder import read_card, save
 from core.config import ModelConfig
 from core.experiments.head_effects import head_effects
 from core.foreign.family import NEVER
@@ -201,6 +201,7 @@ def test_an_imported_folder_becomes_a_page_and_a_site(
 ):
     """As both READMEs say; its languages are named by their codes, its author by the folder."""
     folder = write(tmp_path / "opus-de-fr", "t5", "fr")
+    size = f"{read_card(folder).parameters:,} weights"  # too few for millions
     given = ["--checkpoint", str(folder), "--out"]
     offline.run(offline.parser().parse_args([*given, str(tmp_path / "opus.html")]))
     site.run(site.parser().parse_args([*given, str(tmp_path / "site")]))
@@ -211,6 +212,7 @@ def test_an_imported_folder_becomes_a_page_and_a_site(
         expect(page.locator(".explorer[data-painted]")).to_be_visible()
         expect(part(page, "about")).to_contain_text(credit)
         expect(part(page, "about")).to_contain_text("German → French")
+        expect(part(page, "about")).to_contain_text(f", {size}, 2 + 2 layers, 2 heads")
         with rounded_checkpoint(folder, int8=False) as rounded:
             translator = Translator.load(rounded, device="cpu")
         own = translator.inspect("Der Mann liest .", beam=4)
@@ -232,4 +234,4 @@ def test_an_imported_folder_becomes_a_page_and_a_site(
         page.get_by_role("button", name="Lesson: masks").first.click()
         expect(said).to_contain_text("softmax(QK\u1d40 + B + M)")
     index = (tmp_path / "site/index.html").read_text(encoding="utf-8")
-    assert "German → French" in index and "headlight-de-fr.html" in index
+    assert "German → French" in index and "headlight-de-fr.html" in index and size in index

@@ -14,10 +14,12 @@ from app.components.question import Answer
 from app.export.picture import riddle
 from app.export.tour import not_offline, planned
 from app.plan import Plan, parse, ready
+from app.state import models
 from app.state.address import VIEW
 from app.stops import PAGES, TOURS
 from tests.app.page_checks import map_row, record
 from tests.app.rendered import Rendered, questions, read, render
+from tests.app.test_masks_positions import save_small_model
 
 MASKS = replace(PAGES["masks"], source="Ein Hund ~ läuft.~0")
 NEVER = next(stop for stop in TOURS["de-en"] if stop.id == "ahead")
@@ -264,6 +266,17 @@ def test_two_lessons_are_ready_and_each_can_be_run_changed_and_handed_out(direct
     started = render("class", act=press("class_start_ten"), **chosen)
     assert shown(started)[1] == f"**1 of 4** · {ten.plan.stops[0].title}"
     assert started.app.session_state["present"], "the class predicts first"
+
+
+def test_lessons_are_ready_for_a_network_with_a_smaller_encoder(tmp_path, monkeypatch):
+    sizes = {"num_encoder_layers": 1, "num_heads": 1, "decoder_heads": 4, "max_length": 60}
+    save_small_model(tmp_path / "uneven-de-en", **sizes)
+    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
+    models._listed.clear()
+    page = render("class", direction="de-en", model="uneven", search="greedy")
+    models._listed.clear()
+    assert not page.app.exception
+    assert all(page.texts(f"class_ready_{one.name}", "markdown") for one in ready("de-en"))
 
 
 @pytest.mark.parametrize("covered", [(), (2, 5)])

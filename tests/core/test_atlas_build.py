@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 from contextlib import contextmanager, nullcontext
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -201,7 +200,7 @@ def test_own_text_is_measured_as_a_corpus_is(built, network):
 
 def test_own_text_borrows_the_network_for_one_batch_at_a_time(network, monkeypatch):
     """Others wait for one batch of ablated heads, or for the attention of about 100 tokens."""
-    works: list[list[str]] = []
+    works: list[list[tuple]] = []
 
     @contextmanager
     def borrow():
@@ -210,7 +209,7 @@ def test_own_text_borrows_the_network_for_one_batch_at_a_time(network, monkeypat
 
     def watched(name, call):
         def noted(*arguments, **options):
-            works[-1].append(name)
+            works[-1].append((name, arguments))
             return call(*arguments, **options)
 
         return noted
@@ -220,11 +219,12 @@ def test_own_text_borrows_the_network_for_one_batch_at_a_time(network, monkeypat
     monkeypatch.setattr(Attention, "__call__", watched("attention", Attention.__call__))
     pairs = [(" ".join([de] * 3), " ".join([en] * 3)) for de, en in PAIRS]
     steps = own_text(borrow, network, pairs)
-    done = [0, *(step.done for step in steps)]
+    done = [(step.done, step.total) for step in steps]
+    assert done == sorted(done) and done[0][0] == 0 and done[-1][0] == done[-1][1]
     sizes = [len(one) for one in works]
     assert max(sizes) == 1 and sum(sizes) > len(pairs)
-    text = corpus(network, pairs).sentences
-    tokens = [[max(map(len, one.ids)) for one in text[a:b]] for a, b in pairwise(done)]
+    measured = [given[-1] for work in works for name, given in work if name == "attention"]
+    tokens = [[max(map(len, one.ids)) for one in part] for part in measured]
     assert all(len(part) == 1 or sum(part) <= 100 for part in tokens)
     assert {len(part) == 1 for part in tokens} == {True, False}
 

@@ -150,6 +150,14 @@ def test_rivals_match_full_passes(models):
         rivals(models[1], SOURCE, TARGET, 4)
 
 
+def test_nothing_follows_the_last_position():
+    """As in a translation that was cut off at the longest length that the network takes."""
+    for model in small.pair(max_length=len(TARGET)):
+        last = len(TARGET) - 1
+        assert set(rivals(model, TARGET, TARGET, last, 6).following) == {EOS}
+        assert set(rivals(model, TARGET, TARGET, last - 1, 6).following) != {EOS}
+
+
 def test_invalid_arguments_are_rejected(models):
     for step, words, message in (
         (4, WORDS, "step 4 does not exist: counted from 0, the last is 3"),

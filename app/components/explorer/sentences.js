@@ -9,10 +9,11 @@ import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
 
-/* The target's first token where the network did not choose it: a special one, such as its language's. @param {Readonly<RecordData>} data */
+/* The target's first token where the network did not choose it: its language's, or <s>. @param {Readonly<RecordData>} data */
 export function forcedToken(data) {
   const [first] = data.sides.produced;
-  return hasProbabilities(data) && first.special && !["<eos>", "<unk>"].includes(first.label) ? first : null;
+  const named = first.label === "<s>" || !first.label.startsWith("<");
+  return hasProbabilities(data) && first.special && named ? first : null;
 }
 
 const EXPLAINED_TOKENS = { "<bos>": "bos", "<eos>": "eos" };

@@ -70,7 +70,7 @@ def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
         own = atlases.own_atlas(
             card,
             lines,
-            on_progress=lambda done, total: bar.show_progress(done, total, "steps"),
+            on_progress=bar.show_time,
             on_wait=bar.show_queue,
         )
     except ValueError as error:

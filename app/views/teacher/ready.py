@@ -80,8 +80,10 @@ def _picture(stop: Stop, inspect: Inspect) -> None:
     except ValueError as error:  # InputError: one line
         st.caption(plain(error), width=96)
         return
-    # The encoder's map has no mask: it does not answer which cells are masked.
-    where = "encoder" if stop.asks == "masked" else shown.kind, shown.layer, shown.head
+    where = shown.kind, shown.layer, shown.head
+    if stop.asks == "masked":  # the encoder's map has no mask, so it does not give the answer
+        layers, heads = shown.record.encoder.shape[:2]
+        where = "encoder", min(shown.layer, layers - 1), min(shown.head, heads - 1)
     st.image(riddle(shown.record, *where, asked_rows(stop, shown), session.theme()), width=96)
 
 

@@ -6,8 +6,7 @@ import core
 from app.state import results
 from app.views.shared.inspection import Inspection
 from core.analysis.attribution import MAX_LIVE, source_words
-from core.analysis.head_effects import HeadEffects
-from core.config import ModelConfig
+from core.analysis.head_effects import HeadEffects, products_without
 from core.kinds import KINDS, Kind
 
 PERMUTATIONS = 64
@@ -21,32 +20,17 @@ def count_heads(inspection: Inspection) -> int:
 
 
 def seconds_left(inspection: Inspection, effects: HeadEffects) -> float:
-    """Estimate the time of the heads that are still to be ablated, from that of the others.
-
-    A head of an early layer takes longer: all later layers are recomputed.
-    """
+    """Estimate the time of the heads that are still to be ablated, from that of the others."""
     tokens = len(inspection.record.source), len(inspection.record.target_out)
     taken = results.seconds_so_far(inspection.card, core.head_effects, inspection.record)
     done = left = 0.0
     for kind in KINDS:
         for layer, of in enumerate(effects.of(kind)):
-            each = _products(inspection.card.model, kind, layer, *tokens)
+            each = products_without(inspection.card.model, kind, layer, *tokens)
             missing = int(np.isnan(of).sum())
             left += each * missing
             done += each * (len(of) - missing)
     return taken * left / done if done else 0.0
-
-
-def _products(config: ModelConfig, kind: Kind, layer: int, source: int, target: int) -> int:
-    """Count the weights times tokens that are multiplied again without a head of a layer."""
-    encoders = config.num_encoder_layers - layer if kind == "encoder" else 0
-    decoders = config.num_decoder_layers - (0 if kind == "encoder" else layer)
-    in_encoder, in_decoder = (
-        blocks * config.d_model + 2 * config.feedforward(of)
-        for of, blocks in (("encoder", 4), ("decoder", 8))
-    )
-    in_target = decoders * in_decoder + config.target_vocab_size
-    return config.d_model * (source * encoders * in_encoder + target * in_target)
 
 
 def pairs_passes(inspection: Inspection, kind: Kind) -> int:
