@@ -399,8 +399,8 @@ def test_the_page_says_what_was_measured_and_what_a_mark_means(
     aligning = [m.point for m in appearance.marks(run) if m.role == appearance.ALIGNING]
     ends = min(aligning), max(aligning)
     opening = page.claim_matching(
-        r"Between steps (.*) heads of the cross-attention .* their steps are not\. "
-        r"Opened at step .*, where head .* takes its role\. Press play\."
+        r"Press play\. Between steps .* heads of the cross-attention .*, the last\. "
+        r"Opened at step .*, where head .* takes its role\."
     )
     opened = unpacked(page.payload("training"))[0]["opened"]
     shown_at = [opened["start"], float(f"{opened['layer'] + 1}.{opened['head'] + 1}")]
