@@ -49,7 +49,9 @@ def show_stages(stages: list[Stage], inside: InsideHead, architecture: str, hidd
 
     If `hidden`, the stages from the weights on are covered, as they answer the page's question.
     """
-    tabs = st.tabs([f"{n} · {stage.short}" for n, stage in enumerate(stages, start=1)])
+    tabs = st.tabs(
+        [f"{n} · {stage.short}" for n, stage in enumerate(stages, start=1)], key="head_stages"
+    )
     for n, (stage, tab) in enumerate(zip(stages, tabs, strict=True), start=1):
         with tab, st.container(key=f"stage_{stage.name}"):
             if covered(f"head_{stage.name}", hidden and stage.name in _ANSWERS):
