@@ -50,29 +50,27 @@ const curvesOfRun = ({ loss, quality, compared }) => [
   },
 ];
 
+const byChance = ({ name, chance }, words) => (name === "entropy" || chance === null ? "" : words + percent(chance));
+
 /** @param {Run} run @param {Link} view @returns {Lane[]} */
 function curvesOfHeads(run, view) {
   const kind = /** @type {Kind} */ (view.kind);
   const shown = headsOf(run, view);
   const all = headsOf(run, { kind });
-  return run.measures[kind].map((measure) => {
-    const chance = measure.name === "entropy" ? null : measure.chance;
-    const byChance = chance === null ? "" : `chance ${percent(chance)}`;
-    return {
-      ...OF_SHARES,
-      title: measure.short,
-      meaning: `${measure.meaning[0].toUpperCase()}${measure.meaning.slice(1)}, averaged over the sentences${byChance && `; by ${byChance}`}.`,
-      curve: meanCurve(run, kind, measure, shown),
-      others: all.map((head) => curveOf(run, kind, measure, head)),
-      ofHead: true,
-      chance,
-      level: shown.length === 1 && measure.level ? measure.level[shown[0][0]][shown[0][1]] : null,
-      marks: run.marks
-        .filter((mark) => mark.kind === kind && mark.measure === measure.name)
-        .map((mark) => ({ ...mark, value: curveOf(run, kind, measure, [mark.layer, mark.head])[mark.point] })),
-      aside: byChance,
-    };
-  });
+  return run.measures[kind].map((measure) => ({
+    ...OF_SHARES,
+    title: measure.short,
+    meaning: `${measure.meaning[0].toUpperCase()}${measure.meaning.slice(1)}, averaged over the sentences${byChance(measure, "; by chance ")}.`,
+    curve: meanCurve(run, kind, measure, shown),
+    others: all.map((head) => curveOf(run, kind, measure, head)),
+    ofHead: true,
+    chance: measure.name === "entropy" ? null : measure.chance,
+    level: shown.length === 1 && measure.level ? measure.level[shown[0][0]][shown[0][1]] : null,
+    marks: run.marks
+      .filter((mark) => mark.kind === kind && mark.measure === measure.name)
+      .map((mark) => ({ ...mark, value: curveOf(run, kind, measure, [mark.layer, mark.head])[mark.point] })),
+    aside: byChance(measure, "chance "),
+  }));
 }
 
 /** The weight of the pinned cell. @param {Run} run @param {Link} view @returns {Lane} */
