@@ -371,7 +371,7 @@
  *   points: number}} TimelineGeometry
  * @typedef {{key: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
  *   base: HTMLCanvasElement, bytes: Uint8Array | null, run: Run, theme: Theme, given: string, sentence: number,
- *   start: number, point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
+ *   start: number, point: number, link: Link, first: string, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
  *   linkTimer: number, painted: number, explorerGone: () => void, host: Host, destroy?: () => void}} TrainingView
  */
 

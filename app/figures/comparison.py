@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.figures.chart import OVER, Axis, Cells, Chart, Mark, numbers, words, words_below
-from app.figures.grid import Axes
+from app.figures.grid import ALONE, Axes
 from app.figures.style import AXIS, FRAMED, INK, PAGE, THIRD, escape, small, text_width, tick
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number
@@ -133,7 +133,7 @@ def matching_figure(matching: Matching, kind: str) -> Chart:
     """Draw how similar each head is to each head of the second model; rings mark the matches."""
     N = len(matching.partner)
     names = [f"{n // matching.heads + 1}.{n % matching.heads + 1}" for n in range(N)]
-    axes = Axes(names, names, "first model: layer.head", "second model: layer.head")
+    axes = Axes(names, names, "first model: layer.head", "second model: layer.head", size=ALONE)
     hover = (
         "first: layer.head %{y}<br>second: layer.head %{x}<br>attention in common: <b>%{z:.4f}</b>"
     )

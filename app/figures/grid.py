@@ -14,6 +14,7 @@ from app.figures.style import BARE, FRAMED, Ink, colour_bar_below, small, text_w
 
 LONGEST = 12  # characters of a label; the hover shows the whole word
 _GRID = 216  # px of a grid: three fit in a row on a desktop screen, one on a phone
+ALONE = 250  # px of a grid that is alone in its row: the widest on a phone
 _MIN_WIDTH = 310  # px, so that a title and a subtitle fit
 _FOOT = 64  # px under a grid, for ids or a colour bar
 
@@ -30,11 +31,13 @@ class Axes:
     row_title: str
     column_title: str
     ids: Sequence[int] = ()
+    size: int = _GRID
+    """px of the whole grid, if its cells are not too many or too few."""
 
     @property
     def _cell(self) -> int:
         """The height of a cell, in px."""
-        return int(np.clip(_GRID / max(len(self.rows), len(self.columns)), 6, 24))
+        return int(np.clip(self.size / max(len(self.rows), len(self.columns)), 6, 24))
 
     @property
     def _sides(self) -> tuple[float, float, float]:

@@ -119,7 +119,7 @@ def table_figure(
     bar = colour_bar((0, 1), [-limit, 0, limit], _ends(limit), "value added")
     hover = "%{y}<br>%{x}<br><b>%{z:.4f}</b>"
     cells = Cells(positions, limit, True, hover, bar=bar, gaps=(0, 0), more=OVER)
-    subtitle = f"float32 [position, dimension] = [{length}, {d_model}]"
+    subtitle = f"pos counts from 0{', as in the formula' * bool(paper)}; {d_model} dimensions"
     margins = left, 90, top, 52
     return Chart(title, subtitle, axes, [cells], top + row * length + 52, margins)
 

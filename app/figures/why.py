@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.figures.chart import OVER, Cells, Chart, Flows, Mark, numbers, words, words_below
-from app.figures.grid import Axes
+from app.figures.grid import ALONE, Axes
 from app.figures.style import ABOVE, BELOW, INK, THIRD, Ink, by_sign, small, text_width, tick
 from app.look.numbers import number
 
@@ -96,7 +96,7 @@ def pairs_figure(beyond: NDArray, heads: int, title: str) -> Chart:
     """Draw pairs' interactions [head, head] in nats: the joint effect minus both single effects."""
     names = [f"{n // heads + 1}.{n % heads + 1}" for n in range(len(beyond))]
     limit = float(np.abs(beyond).max()) or 1.0
-    axes = Axes(names, names, "first: layer.head", "second: layer.head")
+    axes = Axes(names, names, "first: layer.head", "second: layer.head", size=ALONE)
     ends = [number(-limit, 2), "0", number(limit, 2)]
     bar = axes.colour_bar("joint effect minus sum, nats", [-limit, 0, limit], ends)
     hover = "heads %{y} and %{x}: <b>%{z:+.3f}</b> nats relative to the sum"

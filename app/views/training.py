@@ -119,13 +119,11 @@ def what_happened(
     first = ""
     if view["step"] is None and view["start"] is not None:
         head = f"{cast('int', view['layer']) + 1}.{cast('int', view['head']) + 1}"
-        first = f"Opened at step {view['start']:,}, where head {head} takes its role."
-    uneven = len(set(np.diff(snapshots.steps).tolist())) > 1
+        first = f" Opened at step {view['start']:,}, where head {head} takes its role."
     return (
-        f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
-        + f"BLEU ({measured_on}): {', '.join(bleu)}, the last. "
-        + "The slider’s points are evenly spaced; their steps are not. " * uneven
-        + f"{first} Press play.".strip()
+        "Press play. "
+        + f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
+        + f"BLEU ({measured_on}): {', '.join(bleu)}, the last.{first}"
     )
 
 
@@ -133,6 +131,7 @@ def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
     """Say what the curves were measured on."""
     sizes = [s.map_sizes["cross"] for s in snapshots.sentences]
     kept = card.training.get("kept")
+    uneven = len(set(np.diff(snapshots.steps).tolist())) > 1
     return (
         f"**What was measured.** Loss and BLEU (greedy): on {sample(card)}. Everything else: "
         f"averages over the {len(sizes)} sentence{'s' * (len(sizes) > 1)} in the list above, "
@@ -140,6 +139,7 @@ def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
         "source tokens. The decoder is fed their given translations, so all points have the same "
         "rows and columns. These samples are too small for intervals: compare the course of a "
         "curve, not neighbouring points. Attention weights are stored as 16-bit floats. "
+        + "The slider’s points are evenly spaced; their steps are not. " * uneven
         + (f"The weights on the other pages: {plain(kept)}." if kept else "")
     ).strip()
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 
 from app.components.atlas.measures import UNITS, Measure, measures
 from core.atlas.atlas import ALL, DISTANCES, Atlas
-from core.atlas.labels import labels
+from core.atlas.labels import FLOOR, labels
 from core.kinds import KINDS
 from tests.app.atlases import ROLES, atlas, with_arrays
 from tests.app.axes import (
@@ -499,6 +499,8 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
         titles = [t for t in words_of(marks) if t.align == "right" and not t.words.endswith("%")]
         assert len(titles) == len(order)
         bold = {label.role for label in labels(whole)[n]}
+        scores = dict(zip(ROLES[kind], arrays[""][:, at, 0], strict=True))
+        least = max([FLOOR, *(scores[name] for name in bold)])
         for title, role in zip(sorted(titles, key=lambda text: text.y), order, strict=True):
             name = ROLES[kind][role]
             full = f"{name}, words shuffled" if name == "diagonal" else name
@@ -506,16 +508,19 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
             assert full.startswith(cut) and (cut == full or len(cut) >= 6)
             assert title.font.startswith("650" if name in bold else "400")
             score, low, high = arrays[""][role, at]
+            colour = table(theme)[150 if name in bold else 60]
+            if name not in bold and score >= least:
+                colour = of_theme["line"]
             row = [m for m in marks if abs(m.middle[1] - title.y) < 3 and m.x > title.x]
             for height, start, end, fill in (
-                (10, 0, score, table(theme)[150 if name in bold else 60]),
+                (10, 0, score, colour),
                 (1.5, low, high, of_theme["ink"]),
             ):
                 (bar,) = [m for m in row if m.what == "fill" and m.height == height]
                 ends = x.at(start), max(x.at(end), x.at(start) + 1)
                 assert (bar.x, bar.x + bar.width) == pytest.approx(ends, abs=1)
                 assert bar.fill == fill
-            (share,) = [m for m in row if m.what == "text" and m.words.endswith("%")]
+            (share,) = [t for t in words_of(row) if t.align == "right" and t.words.endswith("%")]
             assert number(share.words.replace("<", "")) == pytest.approx(score, abs=0.0051)
             nulls = {
                 "rows shuffled": arrays["_shuffled"][role, at],

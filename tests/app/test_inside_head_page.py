@@ -185,13 +185,10 @@ def check_the_cell(page: Rendered, cell: Cell) -> None:
 def check_the_line_of_results(page: Rendered, cell: Cell) -> None:
     k, size, masked = cell.case.k, cell.size, int((~cell.may).sum())
     results = (
-        f"2 × {size} numbers",
         f"q·k = {short(cell.scores[k])}",
         f"÷ √{size} = {short(cell.scaled[k])}",
-        f"{masked} of {len(cell.may)} masked" if masked else "no key masked",
+        *[f"{masked} of {len(cell.may)} masked"] * bool(masked),
         f"weight {short(cell.weights[k])}",
-        f"z, {size} numbers",
-        f"its part of the output, length {number(cell.lengths[cell.case.head], 2)}",
     )
     page.claim(" → ".join(results), "head_sentence", "caption")
     if "pictured_head" in page.figures:  # the page asks about the row's two largest scores

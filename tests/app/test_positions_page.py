@@ -101,7 +101,7 @@ def test_the_table_and_its_waves_match_the_formula(record, which):
     ]
     rows = [(f"{words[p]}, {named[d]}", table[p, d]) for p, d in np.ndindex(table.shape)]
     axes = "dimension: even = sine, odd = cosine", "wavelength", "pos and its token"
-    figure = shows(page, "position_table", rows, "float32", f"= [{N}, {D}]", *axes)
+    figure = shows(page, "position_table", rows, "from 0, as in the formula", f"{D} dim", *axes)
     layout, heat = figure["layout"], figure["data"][0]
     assert (heat["zmin"], heat["zmax"]) == (-1, 1)
     assert [plain(tick) for tick in layout["yaxis2"]["ticktext"]] == words

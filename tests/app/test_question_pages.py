@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import core
 from app.examples import EXAMPLES
@@ -23,6 +24,7 @@ from core.record.edits import Edits, PositionEdit
 from core.search.beam import Hypothesis
 from tests.app.page_checks import map_row, names, number, percent, record, signed, translator
 from tests.app.rendered import Rendered, answer, array, questions, read, render, skip
+from tests.app.test_app import MAIN
 from tests.app.test_worksheet import words_of
 
 TWO_MEN = EXAMPLES[0].de
@@ -390,7 +392,11 @@ CONTENT = {
     "steps": "beam_tree",
 }
 """By page: the part that answers its question."""
-OPENED = {"positions": ("open_what_if",), "masks": ("open_batch", "open_row")}
+OPENED = {
+    "positions": ("open_what_if",),
+    "masks": ("open_batch", "open_row"),
+    "why": ("open_pairs",),
+}
 PLATES = {"positions": "what_if", "head": "head_softmax"}
 """By page: the name of the cover over that part, if it is not the page's name."""
 REST = {"masks": "source_batch", "positions": "position_table", "why": "open_lens"}
@@ -435,6 +441,7 @@ def test_a_free_page_covers_what_answers_its_question(path):
     page = opened(path, lesson="")
     plate = PLATES.get(path, path)
     assert not has(page, CONTENT[path]) and f"cover_{plate}" in plates(page)
+    assert "why_pairs_map" not in page.figures  # its heads' single effects answer
     assert WAITING not in page.texts(f"question_{path}")
     if path in REST:
         assert has(page, REST[path])
@@ -449,6 +456,13 @@ def test_a_free_page_covers_what_answers_its_question(path):
     answered = read(page.app)
     assert has(answered, CONTENT[path]) and f"cover_{plate}" not in plates(answered)
     assert f"predict_{path}" not in {button.key for button in page.app.button}
+
+
+def test_a_cover_in_a_fragment_is_lifted_in_a_browser(local_page, serve):
+    """A click there runs the fragment alone, which the other tests do not."""
+    local_page.goto(f"{serve(MAIN)}/why?source=Ein+Hund.")
+    local_page.locator(".st-key-show_why button:visible").click(timeout=60_000)
+    expect(local_page.locator(".st-key-why_matters")).to_be_visible(timeout=60_000)
 
 
 def test_a_free_page_shows_the_tree_without_its_winner():

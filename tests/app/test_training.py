@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from app.components.training.payload import NAMES, payload
+from app.components.training.payload import NAMES, SmallCurves, payload
 from app.state import atlases, models
 from app.views import training as view
 from core.analysis import appearance
@@ -313,6 +313,30 @@ def test_another_network_keeps_the_choice(mounted: Mounted) -> None:
     assert (moved["data"]["step"], moved["data"]["sentence"]) == ("400", "2"), "a new link wins"
 
 
+@pytest.mark.parametrize("chosen", [None, 1])
+def test_a_training_shows_the_head_that_found_something_first(
+    mounted: Mounted, chosen: int | None
+) -> None:
+    """A head that the visitor has chosen stays."""
+    run, start = snapshots(), {"layer": 0, "head": 0}
+    quality = {"title": "right", "meaning": "", "values": [0.0] * len(STEPS), "share": True}
+
+    def shows(*marks: appearance.Mark, again: bool = True) -> tuple[str, str]:
+        said = mounted.show(run, again, small=SmallCurves(quality, (), marks), **start)["explorer"]
+        return said["layer"], said["head"]
+
+    found = [appearance.Mark("cross", "day", *at, 0.9) for at in ((2, 1, 3), (1, 0, 2), (0, 1, 1))]
+    assert shows(again=False) == ("0", "0")
+    if chosen is not None:
+        kind_of(mounted, "cross", 0, chosen)
+        assert shows(*found[:2]) == ("0", "1")
+        return
+    assert shows(found[0]) == ("2", "1")
+    assert shows(*found[:2]) == ("1", "0")
+    kind_of(mounted, "cross", 0, 0)
+    assert shows(*found) == ("0", "0")
+
+
 # Files.
 
 
@@ -375,8 +399,8 @@ def test_the_page_says_what_was_measured_and_what_a_mark_means(
     aligning = [m.point for m in appearance.marks(run) if m.role == appearance.ALIGNING]
     ends = min(aligning), max(aligning)
     opening = page.claim_matching(
-        r"Between steps (.*) heads of the cross-attention .* their steps are not\. "
-        r"Opened at step .*, where head .* takes its role\. Press play\."
+        r"Press play\. Between steps .* heads of the cross-attention .*, the last\. "
+        r"Opened at step .*, where head .* takes its role\."
     )
     opened = unpacked(page.payload("training"))[0]["opened"]
     shown_at = [opened["start"], float(f"{opened['layer'] + 1}.{opened['head'] + 1}")]

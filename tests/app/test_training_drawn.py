@@ -283,8 +283,7 @@ def live_is(
             filter(
                 None,
                 (
-                    f"{lane.of_head[4:]}: " * bool(lane.of_head and not lane.aside)
-                    + lane.value(value),
+                    f"{lane.of_head[4:]}: " * bool(lane.of_head) + lane.value(value),
                     lane.aside,
                 ),
             )

@@ -18,7 +18,7 @@ from playwright.sync_api import Page
 from app.components.assets import palette, read
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import pack
-from app.components.training.payload import payload
+from app.components.training.payload import SmallCurves, payload
 from core.kinds import KINDS
 from core.record.attention_snapshots import AttentionSnapshots, Sentence
 from tests.app.drawn import as_json
@@ -80,9 +80,10 @@ def snapshots(
     )
 
 
-def packed(run: AttentionSnapshots, **opened: Any) -> str:
+def packed(run: AttentionSnapshots, small: SmallCurves | None = None, **opened: Any) -> str:
     """Return a run's payload as base64."""
-    data = payload(run, name="small", languages=("German", "English"), opened=OPENED | opened)
+    names = ("German", "English")
+    data = payload(run, name="small", languages=names, opened=OPENED | opened, small=small)
     return base64.b64encode(pack(data)).decode()
 
 

@@ -157,7 +157,7 @@ function applyData(view, bytes) {
   fillOrigin(view);
   figureOf(view, "pruning").hidden = !curves.length;
   figureOf(view, "pruning").parentElement.hidden = !curves.length;
-  view.parts["pruning-result"].textContent = curvesOf(data).map(({ what }) => (what === "loss" ? what : "BLEU")).join(", ");
+  view.parts["pruning-result"].textContent = `curves of ${curvesOf(data).map(({ what }) => (what === "loss" ? what : "BLEU")).join(" and ")}`;
   remember(view);
   fillPanel(view);
 }

@@ -131,8 +131,8 @@ function fillPairs(view, n) {
     );
     return [element("p", "", title), items, ...(more ? [element("p", "note", `and ${more} more`)] : [])];
   };
-  const first = ([words, [head]]) => (head ? [`${words}: ${headName(data, head[0])}`] : []);
-  const found = [["cover", pairs.covers], ["corrected", pairs.needs]].flatMap(/** @type {any} */ (first));
+  const first = ([words, [head]]) => (head ? [`${words} ${headName(data, head[0])}`] : []);
+  const found = [["covered for by", pairs.covers], ["relies on", pairs.needs]].flatMap(/** @type {any} */ (first));
   parts["pairs-result"].textContent = found.join(" \u00b7 ") || "none";
   const made = [
     ...list("Heads that cover for it: removing both costs more than the two single removals together", pairs.covers, pairs.more[0]),
@@ -188,7 +188,7 @@ function fillTokens(view, n) {
       return rowOf(name, element("td", "amount", `${signed(change, 2)} nats`), times);
     }),
   );
-  parts["tokens-result"].textContent = tokens.length ? tokens[0][0] : "";
+  parts["tokens-result"].textContent = tokens.length ? `\u201c${tokens[0][0]}\u201d: ${signed(tokens[0][1], 2)} nats` : "";
   parts["tokens-note"].textContent = `The target tokens whose loss rises most when the head is zero-ablated, on average over their occurrences; only tokens seen at least ${data.least} times. No intervals were computed. Rare tokens are more likely to appear here by chance, and on other sentences the rises tend to be smaller.`;
 }
 

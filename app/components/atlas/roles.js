@@ -38,7 +38,7 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
 
 /* Which of the conditions in the note a role without a label fails first: in full, and in brief for the picture. */
 export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
-  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: "rare" };
+  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `rare: ${percent(measured)}` };
   if (low < floor) return { full: `its interval reaches below ${percent(floor)}`, brief: "uncertain" };
   return { full: `chance by itself comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
 }
@@ -65,10 +65,11 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
     const y = row * ROW + ROW / 2;
     context.font = fontOf(theme, 13, isLabel ? 650 : 400);
     drawText(context, theme, cutLabel(context, title, left - 8), left - 8, y, { weight: isLabel ? 650 : 400, colour: isLabel ? "ink" : "ink2", align: "right" });
-    drawBox(context, theme.ramp.css[isLabel ? 150 : 60], x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
+    const fails = !isLabel && score >= least;
+    drawBox(context, fails ? theme.line : theme.ramp.css[isLabel ? 150 : 60], x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
     drawInterval(context, theme.ink, x(low), x(high), y);
     for (const [what, { lines }] of Object.entries(NULLS)) if (Number.isFinite(role[what])) drawNull(context, theme, lines, x(role[what]), y);
-    if (!isLabel && score >= least) drawReason(context, theme, whyNoRole(data, role).brief, x(0), x(1), x(score), y);
+    if (fails) drawReason(context, theme, whyNoRole(data, role).brief, x(0), x(1), x(score), y);
     drawText(context, theme, percent(score), left + length + 48, y, { weight: isLabel ? 650 : 400, align: "right" });
   });
   let [at, y] = [4, height - keyHeight(width) + 10];

@@ -50,6 +50,8 @@ const curvesOfRun = ({ loss, quality, compared }) => [
   },
 ];
 
+const byChance = ({ name, chance }, words) => (name === "entropy" || chance === null ? "" : words + percent(chance));
+
 /** @param {Run} run @param {Link} view @returns {Lane[]} */
 function curvesOfHeads(run, view) {
   const kind = /** @type {Kind} */ (view.kind);
@@ -58,7 +60,7 @@ function curvesOfHeads(run, view) {
   return run.measures[kind].map((measure) => ({
     ...OF_SHARES,
     title: measure.short,
-    meaning: `${measure.meaning[0].toUpperCase()}${measure.meaning.slice(1)}, averaged over the sentences.`,
+    meaning: `${measure.meaning[0].toUpperCase()}${measure.meaning.slice(1)}, averaged over the sentences${byChance(measure, "; by chance ")}.`,
     curve: meanCurve(run, kind, measure, shown),
     others: all.map((head) => curveOf(run, kind, measure, head)),
     ofHead: true,
@@ -67,7 +69,7 @@ function curvesOfHeads(run, view) {
     marks: run.marks
       .filter((mark) => mark.kind === kind && mark.measure === measure.name)
       .map((mark) => ({ ...mark, value: curveOf(run, kind, measure, [mark.layer, mark.head])[mark.point] })),
-    aside: measure.name === "entropy" || measure.chance === null ? "" : `chance ${percent(measure.chance)}`,
+    aside: byChance(measure, "chance "),
   }));
 }
 

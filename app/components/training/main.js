@@ -39,6 +39,7 @@ function createTraining(parent, key, makeHost = trainingHost) {
     start: 0,
     point: 0,
     link: {},
+    first: "0 0 ", // layer, head and row of the view that nobody has chosen
     lanes: [],
     geometry: null,
     size: "",
@@ -137,14 +138,29 @@ function showLink(view, link) {
   if (!same) layOutTimeline(view);
 }
 
-/** Show a marked head at the point where it takes on its role. @param {TrainingView} view @param {TrainingMark} mark */
-function openMark(view, { kind, layer, head, point }) {
+/** @param {TrainingView} view @param {TrainingMark} mark */
+function showHead(view, { kind, layer, head }) {
   const cell = view.link.kind === kind ? {} : { q: null, k: null };
   const link = { ...view.link, kind, layer, head, ...cell };
   window.dispatchEvent(new CustomEvent(CHOSEN, { detail: { explorer: view, together: GROUP, link } }));
   showLink(view, link);
+}
+
+/** In a training, show the head that found something first, unless the visitor has chosen another. @param {TrainingView} view */
+function showFound(view) {
+  const { run, link, first } = view;
+  const [found] = run.marks.filter(({ kind }) => run.live && kind === "cross").toSorted((one, other) => one.point - other.point);
+  const isChosen = link.kind !== "cross" || `${link.layer} ${link.head} ${link.q ?? ""}` !== first;
+  if (!found || isChosen) return;
+  view.first = `${found.layer} ${found.head} `;
+  if (view.first !== first) showHead(view, found);
+}
+
+/** Show a marked head at the point where it takes on its role. @param {TrainingView} view @param {TrainingMark} mark */
+function openMark(view, mark) {
+  showHead(view, mark);
   stopRun(view);
-  goToPoint(view, point, true);
+  goToPoint(view, mark.point, true);
 }
 
 /** @param {TrainingView} view */
@@ -353,5 +369,6 @@ export function renderTraining({ data, parentElement, key, makeHost = trainingHo
   chooseWidth(view);
   showMaps(view);
   layOutTimeline(view);
+  showFound(view);
   return view.destroy;
 }

@@ -53,14 +53,15 @@ function laneY({ low, high, logarithmic }, top, value) {
  */
 function dotsOf(geometry, lane, place) {
   const top = geometry.tops[place];
+  const highest = geometry.narrow ? top - 2 : top - 8; // a narrow lane has its title above it
   const taken = [];
   return lane.marks.toSorted((one, other) => one.value - other.value).map((mark) => {
     const [x, y] = [pointX(geometry, mark.point), laneY(lane, top, mark.value)];
     const toLeft = x > geometry.left + geometry.plot - 34;
     const textX = toLeft ? x - 6 : x + 6;
-    let textY = Math.min(y - 8, top + LANE - 6);
+    let textY = between(highest, y - 8, top + LANE - 6);
     const overlaps = () => taken.some(([otherX, otherY]) => Math.abs(otherX - textX) < 24 && Math.abs(otherY - textY) < 12);
-    while (overlaps() && textY > top - 4) textY -= 4;
+    while (overlaps() && textY - 4 >= highest) textY -= 4;
     const isNamed = !overlaps();
     if (isNamed) taken.push([textX, textY]);
     return { mark, x, y, textX, textY, isNamed, align: toLeft ? "right" : "left" };
@@ -161,10 +162,14 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
     const top = tops[place];
     const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
     if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
-    if (narrow) { // the first lane of a head names it; beside a chance there is no room
+    if (narrow) { // without room, the dotted line says alone what chance gives
       context.font = fontOf(theme, 14, 600);
       const after = context.measureText(lane.title).width + 10;
-      drawText(context, theme, cut(context, theme, [lane.ofHead && !lane.aside ? `${name}: ${first}` : first, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
+      const said = lane.ofHead ? `${name}: ${first}` : first;
+      const whole = [said, lane.aside].filter(Boolean).join(", ");
+      context.font = fontOf(theme, 13);
+      const fits = !lane.ofHead || context.measureText(whole).width <= geometry.width - after;
+      drawText(context, theme, cut(context, theme, fits ? whole : said, geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
       return;
     }
     const named = lane.ofHead ? `${first} in ${name}` : first;

@@ -142,7 +142,7 @@ if not hidden:
             f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
             f"{short(inside.weights_K[key])}."
         )
-        st.caption(" → ".join(stage.result for stage in head_stages))
+        st.caption(" → ".join(stage.result for stage in head_stages if stage.result))
 show_stages(head_stages, inside, card.architecture, hidden)
 section(
     "Why does this head look there?",

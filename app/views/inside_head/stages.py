@@ -28,8 +28,8 @@ _ANSWERS = ("softmax", "values", "output")  # stages that show weights
 class Stage:
     """One stage: `name` is its key in `PLACES` of core.analysis.inside_head.
 
-    `short` is its title in the overview, `words` are Markdown, `result` is a short summary. `table`
-    returns all numbers by column, shown under the title `table_title`.
+    `short` is its title in the overview, `words` are Markdown, `result` is what it adds to the
+    line of results, or "". `table` returns all numbers by column, shown under `table_title`.
     """
 
     name: str
@@ -49,7 +49,9 @@ def show_stages(stages: list[Stage], inside: InsideHead, architecture: str, hidd
 
     If `hidden`, the stages from the weights on are covered, as they answer the page's question.
     """
-    tabs = st.tabs([f"{n} · {stage.short}" for n, stage in enumerate(stages, start=1)])
+    tabs = st.tabs(
+        [f"{n} · {stage.short}" for n, stage in enumerate(stages, start=1)], key="head_stages"
+    )
     for n, (stage, tab) in enumerate(zip(stages, tabs, strict=True), start=1):
         with tab, st.container(key=f"stage_{stage.name}"):
             if covered(f"head_{stage.name}", hidden and stage.name in _ANSWERS):
@@ -77,7 +79,7 @@ def show_stages(stages: list[Stage], inside: InsideHead, architecture: str, hidd
                     )
                 )
                 if code:
-                    st.code(code, language="python", wrap_lines=True)
+                    st.expander("In the code").code(code, language="python", wrap_lines=True)
 
 
 @waiting.fragment
@@ -129,7 +131,7 @@ def stages(
             f"Each position enters this attention as a vector x of {D} numbers. The head's own "
             "matrices turn the query's vector into q and the key's vector into k, "
             f"{E} numbers each. Orange is below zero, blue above; point at a cell for its number.",
-            f"2 × {E} numbers",
+            "",
             figures.projection_figure(inside, key),
             f"All {D} numbers of both vectors x",
             lambda: {
@@ -179,7 +181,7 @@ def stages(
             "the score."
             if masked_keys
             else f"None of these {K} keys is masked, so no score changes.",
-            f"{masked_keys} of {K} masked" if masked_keys else "no key masked",
+            f"{masked_keys} of {K} masked" if masked_keys else "",
             figures.scores_figure(inside.masked_K, inside.open_K, keys, key)
             if masked_keys
             else None,
@@ -223,7 +225,7 @@ def stages(
             f"Each key also has a value v of {E} numbers. A row of the picture is a value times "
             "its weight, so a key with little weight leaves a pale row. The rows add up to z, the "
             f"result of the head. {_largest_weights(inside.weights_K, keys)}",
-            f"z, {E} numbers",
+            "",
             figures.values_figure(inside, keys),
             f"All {E} numbers of z, and what each key adds",
             lambda: {
@@ -241,7 +243,7 @@ def stages(
             f"This head's {E} rows of Wᴼ turn z into {D} numbers. The parts of all {heads} heads "
             f"{'and the bias ' * model.linear_bias}add up to the output of the attention. "
             f"{_rank(lengths, inside.head)}",
-            f"its part of the output, length {number(lengths[inside.head], 2)}",
+            "",
             figures.output_figure(inside),
             f"All {D} numbers of each head's part, the bias and the output",
             lambda: {

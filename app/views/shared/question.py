@@ -274,13 +274,13 @@ def covered(place: str, hidden: bool) -> bool:
     if hidden:
         with st.container(horizontal=True, vertical_alignment="center", key=f"cover_{place}"):
             st.caption(text("questions", "page.covered"), width="content")
-            if not in_lesson():  # a lesson offers to skip the question instead
-                st.button(
-                    text("questions", "page.show"),
-                    key=f"show_{place}",
-                    type="tertiary",
-                    help=text("questions", "page.show_help"),
-                    on_click=session.save_result,
-                    args=(_SHOWN, True),
-                )
+            # A lesson offers to skip the question instead.
+            if not in_lesson() and st.button(
+                text("questions", "page.show"),
+                key=f"show_{place}",
+                type="tertiary",
+                help=text("questions", "page.show_help"),
+            ):
+                session.save_result(_SHOWN, True)
+                st.rerun()  # the cover may be in a fragment, which would only run itself
     return hidden

@@ -102,7 +102,6 @@ def one_step(training: Training) -> None:
 
 def control_row(training: Training) -> int:
     """Draw the buttons that start, pause and restart the training; return the network to show."""
-    at = 0
     with st.container(key="train_controls", horizontal=True, vertical_alignment="center"):
         st.button(
             "Pause" if training.running else "Train" if not training.step else "Go on",
@@ -124,20 +123,21 @@ def control_row(training: Training) -> int:
         st.button(
             "Start again", key="train_again", on_click=restart, disabled=not is_begun(training)
         )
-        if len(training.histories) > 1:
+        if len(training.histories) > 1 and is_begun(training):  # in place of the offers
             names = dict(enumerate(training.names))
-            at = choose("Shown", names, 0, "train_shown", show_label=False)
+            return choose("Shown", names, 0, "train_shown", show_label=False)
         st.space("stretch")
-        st.caption(say("experiments.offer"), width="content")
-        for name in EXPERIMENTS:
-            st.button(
-                say(f"experiments.{name}"),
-                key=f"train_experiment_{name}",
-                on_click=set_experiment,
-                args=(name,),
-                disabled=chosen_experiment() == name,
-            )
-    return at
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            st.caption(say("experiments.offer"), width="content")
+            for name in EXPERIMENTS:
+                st.button(
+                    say(f"experiments.{name}"),
+                    key=f"train_experiment_{name}",
+                    on_click=set_experiment,
+                    args=(name,),
+                    disabled=chosen_experiment() == name,
+                )
+    return 0
 
 
 def predict(training: Training) -> None:

@@ -64,7 +64,7 @@ def choose_config() -> SmallConfig:
     from core.experiments.bugs import BUGS
     from core.small.run import SmallConfig
 
-    columns, chosen = st.columns(2), {}
+    columns, chosen = st.columns([8, 5], gap="xsmall"), {}  # as wide as their choices
     for name in _SETTINGS:
         with columns[len(chosen) >= _LEFT]:
             if options := _SETTINGS[name].get("options"):

@@ -210,8 +210,10 @@ def _from_to(what: str, before: float, after: float) -> str:
     return f"log-probability of {what} goes from {ends[0]} to {ends[1]}"
 
 
-def show_pairs(inspection: Inspection) -> None:
-    """Show the interaction of all pairs of heads of a kind."""
+def show_pairs(inspection: Inspection, hidden: bool) -> None:
+    """Show the interaction of all pairs of heads of a kind; their single effects answer."""
+    if covered("why_pairs", hidden):
+        return
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = ProgressBar()
     effects = inspection.run_experiment(

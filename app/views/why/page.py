@@ -39,7 +39,7 @@ with page:
     )
     inspection = ask_for_inspection()
     record = inspection.record
-    linked = address.requested("why_for") is not None
+    linked = any(address.requested(name) is not None for name in ("why_for", "why_pairs"))
     pictures = {"matters": show_looks}
     found = open_with(
         "why",
@@ -61,6 +61,7 @@ section(
     "open_pairs",
     show_pairs,
     inspection,
+    found.hides("matters"),
     choices=("why_pairs",),
     summary="A map of all pairs of heads, and the pairs that interact most",
     seconds=cost.estimate_seconds(inspection, cost.pairs_passes(inspection, kind)),
