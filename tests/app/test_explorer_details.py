@@ -370,7 +370,7 @@ EDITS = {
     "text": "causal~hide.2", "edits": [{"text": "causal", "label": "no causal mask"},
     {"text": "hide.2", "label": "word hidden"}], "problems": [], "before": -3.64, "change": None,
 }  # fmt: skip
-LOOKS = "Each English word looks at German words: choose one."
+LOOKS = "English words look at German words: choose one."
 BY_DISTANCE = replace(RECORD.checks[0], words="softmax(QKᵀ + bias by distance + mask). Shown: 0.")
 NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in check.name)
 
@@ -378,12 +378,12 @@ NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in
 @pytest.mark.parametrize(
     ("record", "more", "claim", "badge"),
     [
-        (RECORD, {}, f"{LOOKS} Real weights of this translation, recomputed from Q, K and mask.", "8 of 8"),
-        (replace(RECORD, decode=None), {}, f"{LOOKS} Real weights of this pass, recomputed from Q, K and mask.", "8 of 8"),
+        (RECORD, {}, f"{LOOKS} Real weights, recomputed from Q, K and mask.", "8 of 8"),
+        (replace(RECORD, decode=None), {}, f"{LOOKS} Real weights, recomputed from Q, K and mask.", "8 of 8"),
         (replace(RECORD, checks=(BY_DISTANCE, *RECORD.checks[1:])), {},
-         f"{LOOKS} Real weights of this translation, recomputed from Q, K, bias by distance and mask.", "8 of 8"),
-        (replace(RECORD, checks=NO_RECOMPUTATION), {}, f"{LOOKS} Real weights of this translation.", "7 of 7"),
-        (replace(RECORD, checks=()), {"checked": "pending"}, f"{LOOKS} Real weights of this translation.", None),
+         f"{LOOKS} Real weights, recomputed from Q, K, bias by distance and mask.", "8 of 8"),
+        (replace(RECORD, checks=NO_RECOMPUTATION), {}, f"{LOOKS} Real weights.", "7 of 7"),
+        (replace(RECORD, checks=()), {"checked": "pending"}, f"{LOOKS} Real weights.", None),
         (replace(RECORD, checks=failing(2)), {}, "Do not trust these pictures. 2 of 8 checks failed.", "6 of 8"),
         (RECORD, {"checked": "elsewhere"}, "Saved maps. They were not recomputed here.", None),
         (RECORD, {"checked": "never"}, "Maps of an edited pass. They were not recomputed here.", None),
@@ -417,7 +417,7 @@ def test_a_row_names_what_most_heads_look_at_if_this_one_does_not(at: Mounted, a
 def test_derived_weights_are_not_called_real(at: Mounted) -> None:
     at.show(payload(RECORD, VIEW | {"words": 1}))
     claim = at.does()["parts"]["claim"]
-    assert claim.startswith("Derived from real weights: tokens of a key word added")
+    assert claim == f"{LOOKS} Derived from the real weights of this pass."
 
 
 def test_other_quantities_are_named_in_the_first_line(at: Mounted) -> None:

@@ -178,7 +178,7 @@ def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, ser
     code = local_page.get_by_role("button", name="Show the code")
     expect(code).to_have_count(0)
     expect_complete(local_page, ".question")
-    options.filter(has_text="√d_k").click()
+    options.filter(has_text="√dₖ").click()
     for _ in range(3):
         local_page.get_by_role("button", name="Hint").click()
         settled(local_page)

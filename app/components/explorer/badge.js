@@ -95,10 +95,9 @@ function claimOf({ data, view }) {
   const bias = recomputed?.words.includes("bias by distance") ? ", bias by distance" : "";
   const how = recomputed ? `, recomputed from Q, K${bias} and mask` : "";
   const derived = derivation(data, view);
-  if (quantity === WEIGHTS && derived) return ["Derived from real weights:", ` ${derived}.`];
   if (quantity === WEIGHTS) {
-    const looks = lookingWords(data)[view.kind].replace(" looks", " word looks");
-    return [`Each ${looks} words: choose one.`, ` Real weights of this ${pass}${how}.`];
+    const look = lookingWords(data)[view.kind].replace(" looks", " words look");
+    return [`${look} words: choose one.`, derived ? " Derived from the real weights of this pass." : ` Real weights${how}.`];
   }
   return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${pass}.`];
 }

@@ -230,7 +230,7 @@ export function mountTrain({ place, files, table, script, link, write, open, off
   };
 
   fillButtons(parts.tasks, tasks, (name) => say(`tasks.${name}`), (name) => choose({ train_task: name }));
-  fillButtons(parts.experiments, Object.keys(experiments), (name) => say(`experiments.${name}`), (name) => choose(chosenIn(experiments[name], settings)));
+  fillButtons(parts.experiments, Object.keys(experiments), (name) => say(`experiments.${name}.name`), (name) => choose(chosenIn(experiments[name], settings)));
   fillButtons(parts.predictions, Object.keys(PREDICTIONS), (name) => say(`predict.${PREDICTIONS[name]}`), (name) => {
     predicted = name;
     paint();

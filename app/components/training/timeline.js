@@ -162,7 +162,7 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
     const top = tops[place];
     const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
     if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
-    if (narrow) { // without room, the dotted line says alone what chance gives
+    if (narrow) { // without room, only the dotted line says what chance gives
       context.font = fontOf(theme, 14, 600);
       const after = context.measureText(lane.title).width + 10;
       const said = lane.ofHead ? `${name}: ${first}` : first;

@@ -131,7 +131,7 @@ def control_row(training: Training) -> int:
             st.caption(say("experiments.offer"), width="content")
             for name in EXPERIMENTS:
                 st.button(
-                    say(f"experiments.{name}"),
+                    say(f"experiments.{name}.name"),
                     key=f"train_experiment_{name}",
                     on_click=set_experiment,
                     args=(name,),
