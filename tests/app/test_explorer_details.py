@@ -414,6 +414,11 @@ def test_a_row_names_what_most_heads_look_at_if_this_one_does_not(at: Mounted, a
     assert at.does()["second"].startswith(words) == (alone == 2)
 
 
+def test_a_side_without_a_language_is_named_by_its_role(at: Mounted) -> None:
+    at.show(payload(replace(RECORD, target_language="digits"), VIEW))
+    assert at.does()["parts"]["claim"].startswith("Target words look at German words: choose one.")
+
+
 def test_derived_weights_are_not_called_real(at: Mounted) -> None:
     at.show(payload(RECORD, VIEW | {"words": 1}))
     claim = at.does()["parts"]["claim"]

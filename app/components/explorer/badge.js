@@ -97,7 +97,7 @@ function claimOf({ data, view }) {
   const derived = derivation(data, view);
   if (quantity === WEIGHTS) {
     const look = lookingWords(data)[view.kind].replace(" looks", " words look");
-    return [`${look} words: choose one.`, derived ? " Derived from the real weights of this pass." : ` Real weights${how}.`];
+    return [`${capital(look)} words: choose one.`, derived ? " Derived from the real weights of this pass." : ` Real weights${how}.`];
   }
   return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${pass}.`];
 }

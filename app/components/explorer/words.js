@@ -29,11 +29,12 @@ export function mapTitle(data, view) {
   return `Layer ${layer + 1}, ${allHeads(data, view) ? `${how} of ${data.headsOf[kind]} heads` : `head ${head + 1}`}`;
 }
 
-export const lookingWords = ({ sourceLanguage: source, targetLanguage: target }) => ({
-  encoder: `${source} looks at ${source}`,
-  decoder: `${target} looks back at ${target}`,
-  cross: `${target} looks at ${source}`,
-});
+/* Who looks at whom in each kind: English looks at German. A side of a task has no language: sorted letters are the target. */
+export function lookingWords({ sourceLanguage, targetLanguage }) {
+  const named = (name, role) => (name[0] === name[0].toLowerCase() ? role : name);
+  const [source, target] = [named(sourceLanguage, "source"), named(targetLanguage, "target")];
+  return { encoder: `${source} looks at ${source}`, decoder: `${target} looks back at ${target}`, cross: `${target} looks at ${source}` };
+}
 
 /* Wording per quantity; `digits` is the number of decimals in the short form. */
 export const QUANTITIES = {
