@@ -505,7 +505,7 @@ def test_the_next_step_is_the_head_that_the_word_needs_most(at: Mounted) -> None
     assert step(at) is None, "without effects there is no step"
     needed = "encoder", 2, 3
     at.answer(effects(BEFORE.id, {needed: -3.0, ("cross", 0, 1): -2.9, ("cross", 1, 1): 4.0}))
-    assert step(at) == "Next: switch off the head that red needs most"
+    assert step(at) == "Next: switch off the head that “red” needs most"
     said = at.does()
     offered = {name: (words, disabled) for name, words, disabled in said["buttons"]}
     assert next(iter(offered)) == "most"

@@ -79,7 +79,7 @@ export function nextStep(explorer) {
   const word = wordInQuestion(explorer);
   if (!edits.length) {
     const head = strongestHead(explorer);
-    return head && { command: `+${head.text}`, head, words: ["Next: switch off the head that ", bold(tokenName(head.word)), " needs most"], title: head.label };
+    return head && { command: `+${head.text}`, head, words: ["Next: switch off the head that \u201c", bold(tokenName(head.word)), "\u201d needs most"], title: head.label };
   }
   const isFirst = edits.length === 1 && edits[0].what === "off";
   if (isFirst && !data.effects) return explorer.memory.asked === data.sentence && !explorer.requests.effects ? undoing(edits) : null;

@@ -76,15 +76,16 @@ def row_of(
     """Return the map that a stop shows; other heads can be chosen.
 
     The row that a question is about is covered until it is settled, with all that answer it, and
-    then outlined. Until a question about the mask is settled, the encoder's map is shown: it has no
-    masked cells, whose zeros would answer the question even without hatching. `after` names a
-    change and is its pass of the same translation, shown beside the map once it is settled.
+    then outlined. Until a question about the mask or about the best translation is settled, the
+    encoder's map is shown: it has no masked cells, whose zeros would answer the question even
+    without hatching, and no written tokens. `after` names a change and is its pass of the same
+    translation, shown beside the map once it is settled.
     """
     query = asked_row(question)
-    asks_masks = question is not None and question.question.name == "masked" and not settled
-    kind = "encoder" if asks_masks else shown.kind
+    asks = "" if question is None or settled else question.question.name
+    kind = "encoder" if asks in ("masked", "wins") else shown.kind
     name = "The map" if after is None else text("tour", f"page.{_BEFORE[after[0]]}")
-    if asks_masks:
+    if asks == "masked":
         name = text("questions", "page.masked")
     note = text("tour", "page.outlined") if settled and query is not None else ""
     maps = [Map(name, "weight", note, record.maps(kind))]
