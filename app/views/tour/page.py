@@ -171,8 +171,8 @@ def texts_of(stop: Stop, record: TranslationRecord) -> str:
 
     On a presented question, no map shows them.
     """
-    if stop.asks == "wins":  # presented options need the room
-        return "" if plans.presenting() else normalise(record.source_text)
+    if stop.asks == "wins":
+        return normalise(record.source_text)
     if stop.asks in ("order", "leak") or plans.presenting():
         return f"{normalise(record.source_text)} → {record.translation}"
     return ""
@@ -301,7 +301,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
         )
 if screen in ("question", "trial"):
     with st.container(key="tour_text", gap="small"):
-        st.subheader(stop.title, anchor=False)
+        if not in_plan:  # whose bar names the stop
+            st.subheader(stop.title, anchor=False)
         if texts := texts_of(stop, record):
             st.text(texts)
         if screen == "question":
