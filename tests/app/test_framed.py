@@ -55,7 +55,10 @@ def test_a_listed_site_frames_the_app(local_page: Page, course, framed, tmp_path
     frame = local_page.frame_locator("iframe")
     explorer = frame.locator(".st-key-explorer section[aria-label='Attention explorer']")
     expect(explorer).to_have_attribute("data-painted", PAINTED, timeout=60_000)
+    idle = expect(frame.locator("[data-test-script-state=notRunning]"))
+    idle.to_be_attached(timeout=60_000)  # a run may replace what is clicked
     frame.locator(".st-key-take_away summary").click()
+    idle.to_be_attached(timeout=60_000)
     with local_page.expect_download(timeout=30_000) as download:
         frame.get_by_role("button", name="Record (.npz)").click()
     saved = tmp_path / "saved.npz"
