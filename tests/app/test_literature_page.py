@@ -188,6 +188,9 @@ def test_links_lead_to_papers_and_an_old_link_to_the_first_claim_of_its_group(sh
     page = shown(literature_family="Single heads")
     published = " ".join(page.texts("claim_few_heads_matter"))
     assert "[arXiv 1905.10650](https://arxiv.org/abs/1905.10650), “Are" in published
+    assert any(
+        "claim “sinks” is not available" in t for t in shown(literature_claim="sinks").texts()
+    )
 
 
 def test_a_verdict_names_the_method_that_contradicts_it(shown):

@@ -150,6 +150,8 @@ def choose_claim(rows: Sequence[Row]) -> None:
     named = {row.claim.id: f"{n}  {row.claim.claim}" for n, row in enumerate(rows, 1)}
     options = {NO_CLAIM: f"Choose one of {len(rows)}"} | named
     chosen = choose_listed("Claim", options, NO_CLAIM, "literature_claim")
+    if asked := dict(address.unknown()).get("literature_claim"):
+        st.caption(plain(address.unavailable("claim", asked, "none")))
     for row in rows:
         if row.claim.id == chosen:
             show_claim(row)
