@@ -10,7 +10,7 @@ import streamlit as st
 from app import sidebar
 from app.look.markdown import plain
 from app.state import address, plans, waiting
-from app.streamlit_internals import forget_fragments_on_stop
+from app.streamlit_internals import only_fragments_of
 from app.views import VIEWS
 from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
@@ -40,7 +40,7 @@ with waiting.fair_run():
     address.show_escaped()
     address.drop_leftovers()
     try:
-        with forget_fragments_on_stop():
+        with only_fragments_of(page.url_path):
             page.run()
     except UnansweredError as error:
         st.error(plain(error))

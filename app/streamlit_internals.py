@@ -19,8 +19,14 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.runtime.runtime_util import get_max_widget_state_size_bytes
 from streamlit.runtime.scriptrunner import StopException, get_script_run_ctx
-from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
+from streamlit.runtime.scriptrunner_utils.script_requests import (
+    RerunData,
+    ScriptRequests,
+    ScriptRequestType,
+)
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
+
+_PAGE = "page of the fragments"  # key in the session state
 
 __all__ = ["BackMsg"]
 """The client's message, which has no public type: the middleware reads it before Streamlit does."""
@@ -69,20 +75,35 @@ def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
 
 
 @contextmanager
-def forget_fragments_on_stop() -> Generator[None]:
-    """Forget the fragments that a full run did not draw also if `st.stop` ends it in the block.
+def only_fragments_of(page: str) -> Generator[None]:
+    """Forget the fragments of the page before, and those that a full run did not draw.
 
-    Streamlit forgets them only when a run reaches its end. A late request of a component of the
-    page before would draw its fragment at its old place, and the browser's page would be empty.
+    Streamlit forgets them only when a full run reaches its end. A component of the page before may
+    ask for its fragment while this page is on its way, or after `st.stop` has ended the run. A run
+    of that fragment would empty the page in the browser.
     """
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None or context.fragment_ids_this_run:
+        yield
+        return
+    if st.session_state.get(_PAGE) != page:
+        st.session_state[_PAGE] = page
+        context.fragment_storage.clear()
+        _drop_waiting_fragments(context.script_requests)
     try:
         yield
     except StopException:
-        context = get_script_run_ctx(suppress_warning=True)
-        if context is not None and not context.fragment_ids_this_run:
-            drawn = context.shared.new_fragment_ids.snapshot()
-            context.fragment_storage.clear(new_fragment_ids=drawn)
+        drawn = context.shared.new_fragment_ids.snapshot()
+        context.fragment_storage.clear(new_fragment_ids=drawn)
         raise
+
+
+def _drop_waiting_fragments(requests: ScriptRequests | None) -> None:
+    """Drop a request to rerun fragments that waits for the end of the run."""
+    if requests is not None:
+        with requests._lock:
+            if requests._rerun_data.fragment_id_queue:
+                requests._state, requests._rerun_data = ScriptRequestType.CONTINUE, RerunData()
 
 
 def max_client_message_bytes() -> int:

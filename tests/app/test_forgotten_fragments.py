@@ -1,4 +1,4 @@
-"""A run that `st.stop` ends forgets the fragments of the page before, as a whole run does."""
+"""A page that opens forgets the fragments of the page before; a stopped run, those it lacks."""
 
 from streamlit.testing.v1 import AppTest
 
@@ -6,8 +6,9 @@ from streamlit.testing.v1 import AppTest
 def script() -> None:
     import streamlit as st
     from streamlit.runtime.scriptrunner import get_script_run_ctx
+    from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 
-    from app.streamlit_internals import forget_fragments_on_stop
+    from app.streamlit_internals import only_fragments_of
 
     @st.fragment
     def first() -> None:
@@ -18,15 +19,35 @@ def script() -> None:
         st.text("second")
 
     context = get_script_run_ctx()
-    kept = context.fragment_storage._fragments  # ty: ignore
-    st.session_state.setdefault("kept", []).append(len(kept))
-    with forget_fragments_on_stop():
+    page, stops = st.session_state["opens"]
+    stored, requests = context.fragment_storage._fragments, context.script_requests
+    requests.request_rerun(RerunData(fragment_id="late", page_script_hash="before"))
+    with only_fragments_of(page):
+        late = requests._rerun_data.fragment_id_queue
+        st.session_state["kept"] = len(stored), bool(late)
+        requests._rerun_data = RerunData()
+        requests._state = type(requests._state).CONTINUE
         first()
-        if len(st.session_state["kept"]) > 1:
+        if stops:
             st.stop()
         second()
 
 
+def kept(test: AppTest, page: str, stops: bool = False) -> tuple[int, bool]:
+    """Run the script; return the fragments and whether the late request is left at its start."""
+    test.session_state["opens"] = page, stops
+    return test.run().session_state["kept"]
+
+
 def test_a_stopped_run_forgets_what_it_did_not_draw():
-    test = AppTest.from_function(script).run().run().run()
-    assert test.session_state["kept"] == [0, 2, 1]
+    test = AppTest.from_function(script)
+    assert kept(test, "a") == (0, False)
+    assert kept(test, "a", stops=True) == (2, True)
+    assert kept(test, "a") == (1, True)
+
+
+def test_another_page_forgets_all_fragments_and_their_late_requests():
+    test = AppTest.from_function(script)
+    kept(test, "a")
+    assert kept(test, "b") == (0, False)
+    assert kept(test, "b") == (2, True)
