@@ -79,7 +79,7 @@ function fillRolesAndDistance({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention on keys of the role, over the rows that have such a key; thin lines: 95 % intervals. Marks are three chance levels: with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
+    "Bars: share of attention on keys of the role, over the rows that have such a key; thin lines: 95 % intervals. The upright line is the largest of three chance levels: with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
     `${labels.length} of ${rows.length} here) only if at least ${percent(data.rows)} of its rows have a key of the role. The lower end of its interval must also be at least ${percent(data.floor)} and exceed each of these marks by more than ${Math.round(100 * data.margin)} percentage points.`;
   const defined = rows
     .filter(({ name }) => data.definitions[name])
@@ -92,7 +92,7 @@ function fillRolesAndDistance({ data, parts, root }, n) {
   }
   const read = kind === "cross" ? " Fed: the target token that the decoder has just read. Produced: the one it writes next." : "";
   const above = labels.length && !rows[0].isLabel ? ` The longest bar is no role: ${whyNoRole(data, rows[0]).full}.` : "";
-  parts["roles-key"].textContent = `Bar: share of its attention, strong for a role. Marks: what chance would give.${above}${read}`;
+  parts["roles-key"].textContent = `Bar: share of its attention, strong for a role. Upright line: the most that chance would give.${above}${read}`;
   parts["roles-title"].textContent = labels.length ? `Its role: ${labels[0].title}` : "No role beyond chance";
   parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances only ${percent(profile)}` : ""}`).join("; "));
   const profile = profileOf(data, n);
@@ -105,7 +105,7 @@ function fillRolesAndDistance({ data, parts, root }, n) {
   const text = `The distance with the most attention gets ${percent(most)} of it: keys ${where}.${spread} The bars at both ends include all keys that are further away.`;
   const diagonal = kind === "cross" ? " The diagonal runs from the pair of first tokens to the pair of last tokens." : "";
   parts["distance-note"].textContent = `${text}${diagonal}`;
-  parts["distance-title"].textContent = `${percent(most)} of its weight is ${where}`;
+  parts["distance-title"].textContent = `${percent(most)} is ${where}`;
   parts.distance.setAttribute("aria-label", text);
 }
 

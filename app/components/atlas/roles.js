@@ -1,27 +1,16 @@
 // Draws one head's roles beside their nulls, and its mean attention by distance.
 
 import { between, percent } from "../shared/numbers.js";
-import { cutLabel, drawBox, drawInterval, drawLevel, drawMark, drawNote, drawText, fontOf } from "../shared/plot.js";
+import { cutLabel, drawBox, drawInterval, drawLevel, drawNote, drawText, fontOf } from "../shared/plot.js";
 import { profileOf } from "./data.js";
 
 const ROW = 24;
 
 const AXIS = 24;
 
-const KEY = 24; // px: a legend of one line
-
-const ONE_LINE = 340; // px: in a narrower picture the legend takes two lines
-
 const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, and attention by distance only), share of rows measured
 
-/* Nulls, each marked by a shape: a diamond, a cross, a triangle. */
-const NULLS = {
-  shuffled: { words: "rows shuffled", lines: [[[0, -5], [5, 0], [0, 5], [-5, 0], [0, -5]]] },
-  random: { words: "random networks", lines: [[[-4, -4], [4, 4]], [[-4, 4], [4, -4]]] },
-  profile: { words: "distances only", lines: [[[0, -5], [5, 4], [-5, 4], [0, -5]]] },
-};
-
-/** A head's roles, the largest score first: name, title, score, bounds, nulls, share of rows measured, and `isLabel`. */
+/** A head's roles, the largest score first: name, title, score, bounds, nulls and the largest of them, share of rows measured, and `isLabel`. */
 export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {
   const { kind } = places[n];
   const [count, at] = [roleValues[kind].length / NUMBERS / Math.max(1, roles[kind].length), n - starts[kind]];
@@ -30,7 +19,8 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
       const from = NUMBERS * (role * count + at);
       const [score, low, high, shuffled, random, profile, rows] = roleValues[kind].subarray(from, from + NUMBERS);
       const title = reordered.includes(name) ? `${name}, words shuffled` : name;
-      return { name, title, score, low, high, shuffled, random, profile, rows, isLabel: labels[n].includes(name) };
+      const chance = Math.max(...[shuffled, random, profile].filter(Number.isFinite));
+      return { name, title, score, low, high, shuffled, random, profile, chance, rows, isLabel: labels[n].includes(name) };
     })
     .filter(({ score }) => Number.isFinite(score))
     .toSorted((a, b) => b.score - a.score);
@@ -43,15 +33,13 @@ export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
   return { full: `chance by itself comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
 }
 
-const keyHeight = (width) => (width < ONE_LINE ? KEY + 20 : KEY);
-
 export function rolesGeometry(data, n, width) {
   const left = between(96, Math.round(0.5 * width), 190);
-  return { left, width, length: width - left - 52, height: rolesOf(data, n).length * ROW + AXIS + keyHeight(width) + 14 };
+  return { left, width, length: width - left - 52, height: rolesOf(data, n).length * ROW + AXIS };
 }
 
 /** @param {Drawing} context @param {AtlasView} view */
-export function drawRoles(context, { data, theme, chosen }, { left, width, length, height }) {
+export function drawRoles(context, { data, theme, chosen }, { left, length }) {
   const rows = rolesOf(data, chosen.head);
   const x = (share) => left + between(0, share, 1) * length;
   const foot = rows.length * ROW;
@@ -61,26 +49,17 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
     if (Number.isInteger(share * 2)) drawNote(context, theme, percent(share), x(share), foot + 13, "center");
   }
   rows.forEach((role, row) => {
-    const { title, score, low, high, isLabel } = role;
+    const { title, score, low, high, chance, isLabel } = role;
     const y = row * ROW + ROW / 2;
     context.font = fontOf(theme, 13, isLabel ? 650 : 400);
     drawText(context, theme, cutLabel(context, title, left - 8), left - 8, y, { weight: isLabel ? 650 : 400, colour: isLabel ? "ink" : "ink2", align: "right" });
     const fails = !isLabel && score >= least;
     drawBox(context, fails ? theme.line : theme.ramp.css[isLabel ? 150 : 60], x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
     drawInterval(context, theme.ink, x(low), x(high), y);
-    for (const [what, { lines }] of Object.entries(NULLS)) if (Number.isFinite(role[what])) drawNull(context, theme, lines, x(role[what]), y);
+    if (Number.isFinite(chance)) drawBox(context, theme.ink, x(chance) - 1, y - 9, 2, 18);
     if (fails) drawReason(context, theme, whyNoRole(data, role).brief, x(0), x(1), x(score), y);
     drawText(context, theme, percent(score), left + length + 48, y, { weight: isLabel ? 650 : 400, align: "right" });
   });
-  let [at, y] = [4, height - keyHeight(width) + 10];
-  context.font = fontOf(theme, 12);
-  for (const { words, lines } of Object.values(NULLS)) {
-    const span = context.measureText(words).width;
-    if (at + 12 + span > width) [at, y] = [4, y + 20];
-    drawNull(context, theme, lines, at + 3, y);
-    drawNote(context, theme, words, at + 12, y);
-    at += 30 + span;
-  }
 }
 
 /* Behind the bar if there is room, else at the end of the bar. */
@@ -90,8 +69,6 @@ function drawReason(context, theme, words, left, right, end, y) {
   const at = end + 6 + span < right ? end + 6 : Math.max(left, end - 8 - span);
   drawText(context, theme, words, at, y, { size: 12 });
 }
-
-const drawNull = (context, theme, lines, x, y) => drawMark(context, theme, theme.ink, 1.6, x, y, ...lines);
 
 const PROFILE = { left: 44, right: 8, top: 8, height: 150, foot: 40 };
 
