@@ -228,7 +228,7 @@ def test_no_text_is_cut_by_its_canvas(shown: Scene) -> None:
 
 
 def caption(scene: Scene, layer: int, head: int) -> tuple[str, set[str]]:
-    """Return a head's caption: its role, else its largest weights, else its entropy."""
+    """Return a head's caption: its role, else its largest weights."""
     values = own(scene, layer, head)
     last = values.shape[1] - 1
     shares = {
@@ -246,13 +246,9 @@ def caption(scene: Scene, layer: int, head: int) -> tuple[str, set[str]]:
         "cross": {"eos": on(values, 0, lambda q: last)},
     }[scene.kind]
     role = max(shares, key=lambda name: shares[name])
-    peak = values.max(1).mean()
     if shares[role] >= 0.3:
         return role, ways(100 * shares[role], 0, "\u00a0%")
-    if peak >= 0.5:
-        return "largest", ways(100 * peak, 0, "\u00a0%")
-    bits = -(values * np.log2(np.where(values > 0, values, 1))).sum(1).mean()
-    return "entropy", ways(bits, 1, " b")
+    return "largest", ways(100 * values.max(1).mean(), 0, "\u00a0%")
 
 
 def test_the_saved_overview_has_each_head_with_its_caption(shown: Scene) -> None:

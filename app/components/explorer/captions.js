@@ -93,12 +93,12 @@ export const isOverview = (explorer, layer, head) => layer === explorer.data.lay
 
 /**
  * Caption of a thumbnail, the first that applies: the sort key while sorted, the top key of the pinned row, the pinned
- * column's share, the head's role, its largest weight, or its entropy. `mark` is the position of a repeated word.
+ * column's share, the head's role, or its largest weight. `mark` is the position of a repeated word.
  * @param {Explorer} explorer
  */
 export function captionOf(explorer, layer, head) {
   const map = measuredMap(explorer, layer, head);
-  const { peak, meanEntropy } = measure(map);
+  const { peak } = measure(map);
   const { sort, pinned, hide, quantity } = explorer.view;
   if (isOrdered(explorer) && !isOverview(explorer, layer, head)) {
     const number = ORDERS[sort].shown(sort === "effect" ? shownEffect(explorer, layer, head) : measure(map), map);
@@ -122,8 +122,7 @@ export function captionOf(explorer, layer, head) {
     const meaning = (map.kind === "decoder" && DECODER_MEANING[role.name]) || CAPTION_MEANING[role.name];
     return { word: ROLE_WORDS[role.name] ?? role.name, mark: "", number: percent(role.share, map.error), meaning, edited: "" };
   }
-  if (peak >= 0.5 || !map.sumsToOne) return { word: "largest", mark: "", number: percent(peak, map.error), meaning: CAPTION_MEANING.peak, edited: "" };
-  return { word: "entropy", mark: "", number: `${measuredFigure(map, meanEntropy)} b`, meaning: CAPTION_MEANING.entropy, edited: "" };
+  return { word: "largest", mark: "", number: percent(peak, map.error), meaning: CAPTION_MEANING.peak, edited: "" };
 }
 
 /**

@@ -9,7 +9,7 @@ const INSET = 8;
 const RIGHT = 46;
 const GUTTERS = { wide: 212, narrow: 0 };
 const LANE = 52;
-const GAPS = { wide: 18, narrow: 36 };
+const GAPS = { wide: 18, narrow: 32 };
 const AXIS = 34;
 
 /** @param {Run} run @returns {TimelineGeometry} */
@@ -146,7 +146,8 @@ function drawSteps(context, theme, geometry, run) {
     drawNote(context, theme, text, right, bottom + 18, "right");
     free = right - width - 10;
   }
-  if (!geometry.narrow) drawText(context, theme, "training step", 0, bottom + 18, { size: 13, colour: "ink2" });
+  if (geometry.narrow) drawNote(context, theme, "step", left + plot + RIGHT - 24, bottom + 18, "left");
+  else drawText(context, theme, "training step", 0, bottom + 18, { size: 13, colour: "ink2" });
 }
 
 /** Draw cursor and values at a point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
