@@ -1,7 +1,8 @@
 """The widgets that pages share and the frozen `Selection` they produce.
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
-source, prefix, one_line, translate, target, use_reference, direction, model, search, translation,
+source, prefix, one_line, translate, reverse, target, use_reference, direction, model, search,
+translation,
 own_translation, another_translation, page_title, above_explorer, doubts, gloss, gloss_words,
 from_language, to_language, explorer, beam_tree, tree_shown, free, free_result, forced_result,
 steps_above, steps_problem, step_words, step_heads, path_maps, path_explorer,

@@ -32,6 +32,14 @@ def test_reasons_and_the_least_certain_token_are_those_of_the_record(record):
     assert f"({100 * np.exp(record.log_probs[place]):.0f}\u00a0%)" in caption
 
 
+def test_a_sentence_of_the_other_language_is_translated_from_it_on_request():
+    page = render(source="The government is in the house.")
+    page.app.button(key="reverse").click().run()
+    assert page.app.session_state["direction"] == "en-de"
+    assert page.app.session_state["source"] == "The government is in the house."
+    assert not [button for button in page.app.button if button.key == "reverse"]
+
+
 def test_the_tour_says_so_too(monkeypatch):
     monkeypatch.setattr(quality_warnings, "lines", lambda *_: [(1.1, "Less certain.")])
     assert ":material/warning: **Less certain.**" in render("tour", stop="4").texts("tour_text")

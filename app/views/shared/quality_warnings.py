@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import streamlit as st
 
+from app import controls
 from app.look.certainty import certainty_of, lines
 from app.look.glossary import meaning
 from app.look.labels import isolated, labels, segments
 from app.look.markdown import plain
 from app.look.numbers import percent
-from app.state import models
+from app.state import models, plans, session
 from core.analysis.quality_warnings import least_certain, quality_warnings
 from core.checkpoint.certainty import mean_probability
 from core.record.record import TranslationRecord
@@ -41,9 +42,23 @@ def show_quality_warnings(record: TranslationRecord, training_domain: str, typed
                 ),
                 icon=":material/warning:",
             )
+            if result.language == record.target_language:
+                _offer_to_reverse(result.language)
         if changed := typography(typed):
             names = ", ".join(f"U+{ord(character):04X}" for character in changed)
             st.caption(f"Some typographic characters were removed or simplified ({names}).")
+
+
+def _offer_to_reverse(language: str) -> None:
+    """Offer to translate a sentence of the target language in the other direction."""
+    reverse = "-".join(reversed(controls.selection().direction.split("-")))
+    if reverse in controls.directions() and plans.running() is None:
+        st.button(
+            f"Translate it from {language}",
+            key="reverse",
+            on_click=session.put,
+            args=("direction", reverse),
+        )
 
 
 def show_least_certain(record: TranslationRecord) -> None:
