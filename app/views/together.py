@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 
 from app import controls
+from app.components.one_line import one_line
 from app.examples import minimal_change, minimal_pairs
 from app.export.notebook import name_of
 from app.look.glossary import meaning
@@ -44,12 +45,14 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
         session.save_result("default_second", default)
     address.initialise_text("second_source", default)
     with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
-        text = st.text_input(
+        text = st.text_area(
             "Second sentence",
+            height="content",
             key="second_source",
             persist_state="session",
             label_visibility="collapsed",
         )
+        one_line("second_source", key="second_line")
         for i, pair in enumerate(minimal_pairs(chosen.languages)):
             st.button(
                 pair.title(chosen.languages),

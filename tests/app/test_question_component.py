@@ -418,7 +418,7 @@ def test_lists_and_grids_have_their_titles(page):
     asked_page.show(page, asked(layout=Texts()))
     assert page.locator(".options.list .option .label").count() == 5
     asked_page.show(page, grid())
-    assert page.locator(".axis").text_content() == "Rows ↓ · Columns →"
+    assert page.locator(".axis").text_content() == "Rows\u00a0↓ · Columns\u00a0→"
     rows, columns = (page.locator(f".{side}").all() for side in ("row", "column"))
     assert [r.get_attribute("title") for r in rows] == ["a", "b"]
     assert [c.get_attribute("title") for c in columns] == ["x", "y", "zzz"]

@@ -108,7 +108,7 @@ def test_the_second_sentence_follows_the_first_until_it_is_edited():
     page.claim(second, "second_source")
 
     def typed(app):
-        app.text_input(key="second_source").set_value(SNOW)
+        app.text_area(key="second_source").set_value(SNOW)
         act(app)
 
     page = render("together", act=typed)
@@ -174,7 +174,7 @@ def test_a_new_first_sentence_keeps_the_second():
         app.text_area(key="source").set_value(EXAMPLES[1].de).run()
         app.text_area(key="source").set_value("Der Hund schläft.").run()
 
-    assert render("together", act=act).app.text_input(key="second_source").value == second
+    assert render("together", act=act).app.text_area(key="second_source").value == second
 
 
 def box_of(part: Locator) -> FloatRect:

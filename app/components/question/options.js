@@ -36,7 +36,8 @@ function gridOf({ rows, columns, row_title, column_title }, buttons) {
   rows.forEach((label, row) => {
     grid.append(labelled("row", label), ...buttons.slice(row * columns.length, (row + 1) * columns.length));
   });
-  return [element("p", "axis", `${row_title} ↓ · ${column_title} →`), grid];
+  const [down, right] = [`${row_title} ↓`, `${column_title} →`].map((title) => title.replaceAll(" ", "\u00a0"));
+  return [element("p", "axis", `${down} · ${right}`), grid];
 }
 
 /** Make one option the only one in the tab order. */

@@ -15,7 +15,7 @@ from app.views.train.settings import EXPERIMENTS, OUTCOMES, say, set_experiment
 def show_training_lesson() -> None:
     """Show the lesson in a fold: minutes, questions, a start and a link for each, the worksheet."""
     lesson = rules("train")["lesson"]
-    with st.expander(f"**{say('lesson.title')}**", key="class_training"):
+    with st.expander(say("lesson.title"), key="class_training"):
         st.caption(say("lesson.needs", length=lesson["length"]))
         for minute, stop in zip(lesson["minutes"], lesson["stops"], strict=True):
             with st.container(horizontal=True, vertical_alignment="center"):

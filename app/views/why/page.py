@@ -23,8 +23,7 @@ page, beside = lesson_top()
 with page:
     st.title("Ask why")
     st.caption(
-        "A large attention weight need not change the translation. So the answers here are tested "
-        "by running the network again.",
+        "A large weight need not change the translation: here the network runs again to find out.",
         help=meaning("weight", "token", "layer", "embedding", "norm"),
     )
     show_glance(
