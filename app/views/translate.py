@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import controls
 from app.lessons.texts import text
-from app.state import address, plans, results, waiting
+from app.state import address, plans, results, session, waiting
 from app.views import VIEWS
 from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
@@ -53,7 +53,12 @@ def show_pass(
 
 def show_another_translation(record: TranslationRecord, own: str, given: bool) -> None:
     """Draw the box for another translation, what the model itself writes, and its doubts."""
-    with st.expander("Look at another translation", expanded=given, key="another_translation"):
+    if given and session.get("another_translation") is None:
+        session.put("another_translation", True)
+    fold = st.expander("Look at another translation", key="another_translation", on_change="rerun")
+    if not fold.open:
+        return
+    with fold:
         controls.target_box()
         if given:
             with st.container(key="own_translation"):

@@ -104,7 +104,9 @@ def test_the_script_is_fetched_once_and_not_sent_in_messages(local_page: Page, s
 
 
 def test_an_opened_file_is_a_record_or_a_one_line_error(translator):
-    app = AppTest.from_file(str(MAIN), default_timeout=60).run()
+    app = AppTest.from_file(str(MAIN), default_timeout=60)
+    app.session_state["take_away"] = True
+    app.run()
     for content in (b"no archive", b"PK\x03\x04broken", b"\x80\x04N."):
         app.file_uploader(key="open_record").set_value(("x.npz", content, "")).run()
         assert not app.exception

@@ -103,9 +103,15 @@ def test_a_given_translation_replaces_the_models_own(local_page: Page, serve, tr
     expect(box).to_have_value("")
 
 
+def with_target_box() -> AppTest:
+    app = AppTest.from_file(MAIN, default_timeout=60)
+    app.session_state["another_translation"] = True
+    return app
+
+
 def test_a_stale_target_is_not_used_for_the_next_sentence(monkeypatch) -> None:
     """A second click may come before the browser has seen the response to the first."""
-    app = AppTest.from_file(MAIN, default_timeout=60).run()
+    app = with_target_box().run()
     app.text_input("target").set_value(TARGET).run()
     assert app.text[0].value == TARGET
     with monkeypatch.context() as context:  # this run fails
@@ -122,7 +128,7 @@ def test_a_stale_target_is_not_used_for_the_next_sentence(monkeypatch) -> None:
 
 def test_an_examples_reference_is_one_click(translator) -> None:
     example = EXAMPLES[1]
-    app = AppTest.from_file(MAIN, default_timeout=60)
+    app = with_target_box()
     app.query_params["source"] = example.de
     app.run()
 
@@ -141,7 +147,7 @@ def test_an_examples_reference_is_one_click(translator) -> None:
 
 
 def test_too_long_a_translation_gives_a_one_line_error() -> None:
-    app = AppTest.from_file(MAIN, default_timeout=60).run()
+    app = with_target_box().run()
     app.text_input("target").set_value("x. " * 99).run()
     (error,) = app.error
     assert "tokens are too many" in error.value and "\n" not in error.value

@@ -80,7 +80,7 @@ def test_scripts_use_the_public_api_alone(name):
 )
 def test_translate(saved, source, search, edits):
     link = {"kind": "decoder", "layer": "1", "head": "mean"}
-    page = render("", source=source, search=search, edits=edits, **link)
+    page = render("", "take_away", source=source, search=search, edits=edits, **link)
     names = run(saved)
     header = unpacked(page.payload("explorer"))[0]
     assert names["SOURCE"] == source
@@ -96,7 +96,7 @@ def test_translate(saved, source, search, edits):
 
 
 def test_a_given_translation_is_given_to_the_script(saved):
-    render("", source=SNOW, target='The dog "runs".')
+    render("", "take_away", source=SNOW, target='The dog "runs".')
     assert run(saved)["record"].translation == 'The dog "runs".'
 
 

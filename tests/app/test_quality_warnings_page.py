@@ -20,7 +20,7 @@ def record(translator):
 
 
 def test_reasons_and_the_least_certain_token_are_those_of_the_record(record):
-    page = render(source=SOURCE)
+    page = render("", "another_translation", source=SOURCE)
     (warning,) = page.texts("doubts", "warning") or page.texts("doubts", "alert")
     assert "in capitals" in warning and "no token for “😀”" in warning
     assert ("lacks “17”" in warning) == ("17" not in record.translation)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.export.arrays import csv_zip
 from app.look.markdown import plain
-from app.state import address, models, results
+from app.state import address, models, results, session, waiting
 from app.views.shared.explorer import show_explorer
 from core.checkpoint.folder import Card
 from core.kinds import KINDS
@@ -40,12 +40,17 @@ def _download_app(card: Card) -> None:
     )
 
 
+@waiting.fragment
 def export(record: TranslationRecord, card: Card, more: Callable[[], None] = lambda: None) -> None:
     """Offer the record's files and the app as one HTML file, and open a saved record.
 
-    `more` draws further buttons. Each file is built when requested, in a separate thread.
+    `more` draws further buttons. Each file is built when requested, in a separate thread. The
+    closed fold is empty, which makes a new sentence faster; it keeps a record that was opened.
     """
-    with st.expander("Export, or open a saved record", key="take_away"):
+    fold = st.expander("Export, or open a saved record", key="take_away", on_change="rerun")
+    if not fold.open and session.get("open_record") is None:
+        return
+    with fold:
         files = (
             ("Record", "npz", "application/octet-stream",
              "all arrays and tokens; can be opened here again", record.to_bytes),
