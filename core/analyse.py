@@ -528,7 +528,7 @@ def parser() -> Parser:
         "--quantity",
         choices=QUANTITIES,
         default="weights",
-        help="what links words, if no atlas says so",
+        help="what links words, unless an atlas says so",
     )
     linking.flag("--one-layer", "with --gold: choose heads of one layer only")
     ranking.add_argument(
