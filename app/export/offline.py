@@ -89,7 +89,8 @@ class Network:
             "name": self.card.name,
             "source": source,
             "target": target,
-            "learned": about(self.card.metrics.get("final", {})) or "sentences that are not recorded",
+            "learned": about(self.card.metrics.get("final", {}))
+            or "sentences that are not recorded",
             "precision": precision,
             "parameters": self.card.parameters,
             "sha256": sha256(self.weights).hexdigest(),

@@ -544,9 +544,12 @@ def test_the_step_after_a_head_is_off_is_the_head_that_repairs_it(
         f"{number(log_prob - 2)} to {number(log_prob - 0.5)}."
     )
     assert step(at) == (
-        "Next: undo the edits" if fate == "stays" else "Next: see how this head gets its weights"
+        "Next: undo the edits"
+        if fate == "stays"
+        else "Next: see how cross head 1.2 gets its weights"
     )
-    at.does(("press", "[data-part=next-step]"))
+    said = at.does(("press", "[data-part=next-step]"))
+    assert said["data"]["kind"] == ("decoder" if fate == "stays" else "cross")
     at.page.evaluate("window.headPage = null")
     assert at.edits()[-1] == "" if fate == "stays" else at.requests()[-1] == ["inside"]
 

@@ -93,10 +93,10 @@ def short(value: float) -> str:
     return number(value) if np.isinf(value) else scientific(float(value))
 
 
-def tex(value: float) -> str:
+def tex(value: float, digits: int = 3) -> str:
     if np.isinf(value):
         return number(value).replace("−", "-").replace("∞", r"\infty")
-    base, _, power = f"{value:.3g}".partition("e")
+    base, _, power = f"{value:.{digits}g}".partition("e")
     return base + (rf" \cdot 10^{{{int(power)}}}" if power else "")
 
 
@@ -231,8 +231,8 @@ def check_the_product(page: Rendered, cell: Cell) -> None:
 
 def check_scaling_and_mask(page: Rendered, cell: Cell) -> None:
     k, size, count = cell.case.k, cell.size, len(cell.keys)
-    score, scaled, masked = (tex(a[k]) for a in (cell.scores, cell.scaled, cell.masked))
-    stage(page, "scale", [score, str(size), scaled], f"√{size} = {short(size**0.5)}")
+    score, scaled, masked = tex(cell.scores[k], 4), tex(cell.scaled[k]), tex(cell.masked[k])
+    stage(page, "scale", [score, str(size), scaled], f"√{size} = {size**0.5:.4g}")
     hidden = int((~cell.may).sum())
     plus = ["0", scaled, "0"] if cell.may[k] else [r"-\infty", scaled, r"\infty"]
     few = ["is masked" if hidden == 1 else "are masked", "−∞"]
@@ -256,10 +256,10 @@ def check_the_softmax(page: Rendered, cell: Cell) -> None:
     case, k = cell.case, cell.case.k
     total, weight = cell.exps.sum(), cell.weights[k]
     in_map = float(cell.record.maps(case.kind)[case.layer, case.head, case.q, k])
-    fraction = [cell.masked[k], cell.masked.max(), total, cell.exps[k], total, weight]
+    fraction = [cell.masked[k], cell.masked.max(), total, cell.exps[k], total]
     apart = pytest.approx(abs(in_map - weight), rel=0.06, abs=1e-12)
     said = "float32", "float64", apart
-    stage(page, "softmax", [*map(tex, fraction)], *said)
+    stage(page, "softmax", [*(tex(one, 4) for one in fraction), tex(weight)], *said)
     rows = [("e^(s − max)", *row) for row in zip(cell.keys, cell.exps, strict=True)]
     rows += [("weight", *row) for row in zip(cell.keys, cell.weights, strict=True)]
     told = bars(cell.keys, cell.exps, 3) + bars(cell.keys, cell.weights, 3)

@@ -100,12 +100,12 @@ def test_items_on_axes_have_the_computed_answer(form):
 @each_form
 def test_items_on_masks_have_the_computed_answer(form):
     own = item("masks_1", form)
-    words = own["picture"]["rows"]
-    assert own["picture"]["columns"] == words
+    words, fed = own["picture"]["rows"], own["picture"]["columns"]
+    assert fed == ["<bos>", *words[:-1]]  # a row produces the token that is fed in after it
     masked = np.triu(np.ones((len(words), len(words)), bool), 1)  # keys after the query
     for letter, (row, column) in own["picture"]["marks"].items():
         assert masked[row, column] == (letter == own["right"])
-        assert option(own, letter) == f"Row “{words[row]}”, column “{words[column]}”"
+        assert option(own, letter) == f"Row “{words[row]}”, column “{fed[column]}”"
 
     count = {"three": 3, "four": 4}
     own = item("masks_2", form)

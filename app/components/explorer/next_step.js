@@ -91,8 +91,9 @@ export function nextStep(explorer) {
       return { command: `+${headText(head)}`, head, words: ["Next: switch off a second head that repairs it"], title };
     }
   }
-  const isRepaired = edits.length === 2 && edits.some(({ text }) => text === explorer.memory.repair?.text);
-  if (isRepaired && hasHeadPage(explorer)) return { command: "", inside: true, words: ["Next: see how this head gets its weights"] };
+  const needed = edits.length === 2 && edits.find(({ text }) => text !== explorer.memory.repair?.text);
+  const isRepaired = needed && edits.some(({ text }) => text === explorer.memory.repair?.text);
+  if (isRepaired && hasHeadPage(explorer)) return { command: "", head: needed, inside: true, words: [`Next: see how ${shortName(needed)} gets its weights`] };
   return undoing(edits);
 }
 
@@ -118,7 +119,6 @@ export function paintNextStep(explorer) {
 export function takeNextStep(explorer, update, edit) {
   const step = nextStep(explorer);
   if (!step || explorer.requests.edit) return;
-  if (step.inside) return explorer.dom.parts.inside.click();
   const word = wordInQuestion(explorer);
   const { data } = explorer;
   const isRepair = step.head && editsOf(data).length > 0;
@@ -128,6 +128,7 @@ export function takeNextStep(explorer, update, edit) {
     explorer.now.wanted = WEIGHTS;
     update(explorer, { quantity: WEIGHTS, kind, layer, head });
   }
+  if (step.inside) return explorer.dom.parts.inside.click();
   edit(explorer, step.command, repair);
 }
 

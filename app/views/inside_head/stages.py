@@ -193,8 +193,8 @@ def stages(
             ("softmax", "weight"),
             _aligned(
                 r"A_{qk} &= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}}",
-                rf"&= \frac{{e^{{{tex(masked)} - ({tex(highest)})}}}}{{{tex(total)}}} "
-                rf"= \frac{{{tex(exp)}}}{{{tex(total)}}}",
+                rf"&= \frac{{e^{{{tex(masked, 4)} - ({tex(highest, 4)})}}}}{{{tex(total, 4)}}} "
+                rf"= \frac{{{tex(exp, 4)}}}{{{tex(total, 4)}}}",
                 rf"&= {tex(weight)}",
             ),
             "The largest score is subtracted first, which changes no weight and keeps the "
@@ -298,11 +298,11 @@ def _rank(lengths: np.ndarray, head: int) -> str:
 def _score_formula(inside: InsideHead, key: int) -> str:
     """Return the score's formula: scaled by √dₖ or not, with a bias by distance or without."""
     E, product, scaled = len(inside.q_E), inside.scores_K[key], inside.scaled_K[key]
-    symbols, numbers = r"q \cdot k", tex(product)
+    symbols, numbers = r"q \cdot k", tex(product, 4)
     if inside.divisor != 1:
         symbols, numbers = (
             r"\frac{q \cdot k}{\sqrt{d_k}}",
-            rf"\frac{{{tex(product)}}}{{\sqrt{{{E}}}}}",
+            rf"\frac{{{tex(product, 4)}}}{{\sqrt{{{E}}}}}",
         )
     if inside.distance_K is None:
         return rf"s_k = {symbols} = {numbers} = {tex(scaled)}"
@@ -323,7 +323,7 @@ def _score_words(inside: InsideHead) -> str:
         return f"This network does not divide the dot product by √dₖ.{bias} The chosen key is bold."
     return (
         f"Every key's dot product is divided by √dₖ; the result is the score.{bias} The chosen "
-        f"key is bold. Here √{E} = {short(math.sqrt(E))}. The code scales q before the product, "
+        f"key is bold. Here √{E} = {math.sqrt(E):.4g}. The code scales q before the product, "
         "which gives the same score."
     )
 
@@ -350,9 +350,9 @@ def short(value: float) -> str:
     return scientific(value) if math.isfinite(value) else number(value)
 
 
-def tex(value: float) -> str:
-    """Format a number for TeX, with three significant digits."""
+def tex(value: float, digits: int = 3) -> str:
+    """Format a number for TeX; operands have a significant digit more than the result."""
     if not math.isfinite(value):
         return number(value).replace("−", "-").replace("∞", r"\infty")
-    base, _, exponent = f"{value:.3g}".partition("e")
+    base, _, exponent = f"{value:.{digits}g}".partition("e")
     return base + (rf" \cdot 10^{{{int(exponent)}}}" if exponent else "")

@@ -34,7 +34,8 @@ IN_FOLD = {
 LOOK_FOR = (
     "Each column is a claim, numbered as in the tables; each line is a network’s 95 % interval. "
     "The dotted line is the claim’s threshold. Blue lies on the claimed side, orange on the other; "
-    "what is grey decides nothing. A click on a dot opens its claim."
+    "grey claims are undecided, for the reason in their table; a cross is not measured. A click on "
+    "a dot opens its claim."
 )
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
