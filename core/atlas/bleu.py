@@ -35,6 +35,10 @@ from core.search.many import translate_ids
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
 
+LARGE_CHUNK = 85
+"""Sentences in a chunk where only BLEU is measured: more of them have similar lengths."""
+
+_TOKENS = 800  # in a batch of sentences of similar length
 _NGRAMS = 4
 
 
@@ -94,13 +98,14 @@ class SetBleu:
         model = _with_kv_cache(checkpoint.model)
         device = str(next(model.parameters()).device)
         forced = checkpoint.target_tokenizer.frame.forced
+        greedy = DecodeConfig(beam=1)
         memories: dict[frozenset[Head], _Memory] = {}
         found_CBG = []
         for choice in ((), *self.choices):
             memory = memories.setdefault(frozenset(h for h in choice if h[0] == "encoder"), {})
             edits = Edits(heads_off=frozenset(choice))
             with edited(model, edits), _remembering(model, memory):
-                results = translate_ids(model, sources, DecodeConfig(beam=1), device, forced=forced)
+                results = translate_ids(model, sources, greedy, device, _TOKENS, forced=forced)
             texts = [checkpoint.target_tokenizer.decode(list(first.ids)) for first, *_ in results]
             found_CBG.append(statistics(texts))
         weights_BR = bootstrap_weights(sentence.index for sentence in chunk)

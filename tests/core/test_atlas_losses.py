@@ -234,6 +234,14 @@ def test_the_removal_order_is_greedy(curve):
     assert losses(tuple((head,) for head in own)) == pytest.approx(alone)
     assert removal_order(heads_on(network.model, curve), losses, removed.append) == expected
     assert len(removed) == sum(removed) == len(own)
+    for count in (0, 2):
+        assert removal_order(own, losses, count=count) == expected[:count]
+    off = [tuple(own[i] for i in expected[: n + 1]) for n in range(len(own))]
+    curve_n = [sum(token_losses(network, s, list(choice)).sum() for s in some) for choice in off]
+    stop = next(n for n in range(1, len(own)) if curve_n[n] > max(curve_n[:n]))
+    within = (curve_n[stop] + max(curve_n[:stop])) / 2
+    assert removal_order(own, losses, highest=within) == expected[:stop]
+    assert removal_order(own, losses, highest=max(curve_n) + 1) == expected
 
 
 def test_curves_match_edited_passes(lines, before):
