@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -95,7 +96,7 @@ class SetBleu:
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         statistics = Statistics([sentence.reference for sentence in chunk])
         sources = [sentence.ids[0][:-1] for sentence in chunk]
-        model = _with_kv_cache(checkpoint.model)
+        model = with_kv_cache(checkpoint.model)
         device = str(next(model.parameters()).device)
         forced = checkpoint.target_tokenizer.frame.forced
         greedy = DecodeConfig(beam=1)
@@ -160,7 +161,8 @@ def _remembering(model: Model, memory: _Memory) -> Generator[None]:
         del vars(model)["encode"]
 
 
-def _with_kv_cache(model: Model) -> Model:
+@torch.inference_mode(False)  # step.c repacks inference tensors at each use
+def with_kv_cache(model: Model) -> Model:
     """Return the network itself, or a baseline's weights in the from-scratch model."""
     if not isinstance(model, Baseline):
         return model
