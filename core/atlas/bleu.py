@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from core.accelerate.network import accelerate
 from core.atlas.corpus import Sentence
@@ -140,7 +139,7 @@ def head_bleu(sums: Sums) -> Arrays:
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
-_Memory = dict[tuple[tuple[int, ...], ...], tuple[Tensor, Tensor]]
+_Memory = dict[tuple[tuple[int, ...], ...], tuple[torch.Tensor, torch.Tensor]]
 
 
 @contextmanager
@@ -148,7 +147,7 @@ def _remembering(model: Model, memory: _Memory) -> Generator[None]:
     """Cache the results of `model.encode` in `memory` inside the block."""
     encode = model.encode
 
-    def remembered(source_BS: Tensor) -> tuple[Tensor, Tensor]:
+    def remembered(source_BS: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         ids = tuple(map(tuple, source_BS.tolist()))
         if ids not in memory:
             memory[ids] = encode(source_BS)

@@ -49,9 +49,9 @@ _LENSES = ("jacobian", "logit", "random")
 @torch.inference_mode()
 def greedy(checkpoint: Checkpoint, sources: list[list[int]]) -> list[list[int]]:
     """Return greedy translations of source ids without <eos>: ids with <eos>."""
-    device = str(next(checkpoint.model.parameters()).device)
-    forced = checkpoint.target_tokenizer.frame.forced
     model = with_kv_cache(checkpoint.model)
+    device = str(next(model.parameters()).device)
+    forced = checkpoint.target_tokenizer.frame.forced
     found = translate_ids(model, sources, DecodeConfig(beam=1), device, forced=forced)
     ids = [list(best.ids) for best, *_ in found]
     return [target if target[-1:] == [EOS] else [*target, EOS] for target in ids]

@@ -64,8 +64,8 @@ def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
     sample = drawn(network.text.lines, SAMPLE, _SEED)
     model = network.checkpoint.model
     sizes = {curve: len(heads_on(model, curve)) for curve in ("encoder", "cross", RANKED, ALL)}
-    last = max(layer for _, layer, _ in heads_of(model, ["cross"]))
-    in_last = [head for head in heads_of(model, ["cross"]) if head[1] == last]
+    cross = heads_of(model, ["cross"])
+    in_last = [head for head in cross if head[1] == cross[-1][1]]
     removed = _removed(network, "encoder", sample)
     counts = {"cross": round(COLLAPSED * sizes["cross"]), RANKED: round(sizes[RANKED] / 3)}
     without = {
@@ -108,7 +108,7 @@ def removable_share(curve_Rn: Doubles, heads: int) -> Doubles:
     """
     within_Rn = curve_Rn[:, :1] - curve_Rn <= DROP
     last_R = curve_Rn.shape[1] - 1 - within_Rn[:, ::-1].argmax(1)
-    return _or_nan(last_R / heads, curve_Rn)
+    return np.where(np.isnan(curve_Rn[:, 0]), np.nan, last_R / heads)
 
 
 def lost_with_best(unedited_R: Doubles, kept_Rn: Doubles) -> Doubles:
@@ -140,8 +140,3 @@ def _removed(network: Network, curve: str, sample: Sequence[Line], **until: Any)
     heads = heads_on(network.checkpoint.model, curve)
     order = removal_order(heads, losses, **until)
     return [frozenset(heads[i] for i in order[:count]) for count in range(len(order) + 1)]
-
-
-def _or_nan(values_R: Doubles, curve_Rn: Doubles) -> Doubles:
-    """Return the values, with NaN for replicates that drew no sentence."""
-    return np.where(np.isnan(curve_Rn[:, 0]), np.nan, values_R)
