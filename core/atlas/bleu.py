@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from core.accelerate.network import accelerate
 from core.atlas.corpus import Sentence
@@ -35,6 +35,10 @@ from core.search.many import translate_ids
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
 
+LARGE_CHUNK = 85
+"""Sentences in a chunk where only BLEU is measured: more of them have similar lengths."""
+
+_TOKENS = 800  # in a batch of sentences of similar length
 _NGRAMS = 4
 
 
@@ -91,16 +95,17 @@ class SetBleu:
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         statistics = Statistics([sentence.reference for sentence in chunk])
         sources = [sentence.ids[0][:-1] for sentence in chunk]
-        model = _with_kv_cache(checkpoint.model)
+        model = with_kv_cache(checkpoint.model)
         device = str(next(model.parameters()).device)
         forced = checkpoint.target_tokenizer.frame.forced
+        greedy = DecodeConfig(beam=1)
         memories: dict[frozenset[Head], _Memory] = {}
         found_CBG = []
         for choice in ((), *self.choices):
             memory = memories.setdefault(frozenset(h for h in choice if h[0] == "encoder"), {})
             edits = Edits(heads_off=frozenset(choice))
             with edited(model, edits), _remembering(model, memory):
-                results = translate_ids(model, sources, DecodeConfig(beam=1), device, forced=forced)
+                results = translate_ids(model, sources, greedy, device, _TOKENS, forced=forced)
             texts = [checkpoint.target_tokenizer.decode(list(first.ids)) for first, *_ in results]
             found_CBG.append(statistics(texts))
         weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
@@ -134,7 +139,7 @@ def head_bleu(sums: Sums) -> Arrays:
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
-_Memory = dict[tuple[tuple[int, ...], ...], tuple[Tensor, Tensor]]
+_Memory = dict[tuple[tuple[int, ...], ...], tuple[torch.Tensor, torch.Tensor]]
 
 
 @contextmanager
@@ -142,7 +147,7 @@ def _remembering(model: Model, memory: _Memory) -> Generator[None]:
     """Cache the results of `model.encode` in `memory` inside the block."""
     encode = model.encode
 
-    def remembered(source_BS: Tensor) -> tuple[Tensor, Tensor]:
+    def remembered(source_BS: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         ids = tuple(map(tuple, source_BS.tolist()))
         if ids not in memory:
             memory[ids] = encode(source_BS)
@@ -155,7 +160,8 @@ def _remembering(model: Model, memory: _Memory) -> Generator[None]:
         del vars(model)["encode"]
 
 
-def _with_kv_cache(model: Model) -> Model:
+@torch.inference_mode(False)  # step.c repacks inference tensors at each use
+def with_kv_cache(model: Model) -> Model:
     """Return the network itself, or a baseline's weights in the from-scratch model."""
     if not isinstance(model, Baseline):
         return model

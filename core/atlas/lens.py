@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.atlas.bleu import with_kv_cache
 from core.atlas.corpus import Line, Sentence, corpus
 from core.atlas.intervals import interval
 from core.atlas.partial import Partial
@@ -48,9 +49,10 @@ _LENSES = ("jacobian", "logit", "random")
 @torch.inference_mode()
 def greedy(checkpoint: Checkpoint, sources: list[list[int]]) -> list[list[int]]:
     """Return greedy translations of source ids without <eos>: ids with <eos>."""
-    device = str(next(checkpoint.model.parameters()).device)
+    model = with_kv_cache(checkpoint.model)
+    device = str(next(model.parameters()).device)
     forced = checkpoint.target_tokenizer.frame.forced
-    found = translate_ids(checkpoint.model, sources, DecodeConfig(beam=1), device, forced=forced)
+    found = translate_ids(model, sources, DecodeConfig(beam=1), device, forced=forced)
     ids = [list(best.ids) for best, *_ in found]
     return [target if target[-1:] == [EOS] else [*target, EOS] for target in ids]
 

@@ -44,20 +44,23 @@ def removal_order(
     heads: Sequence[Head],
     losses: Callable[[Choices], Doubles],
     on_progress: Callable[[int], object] = lambda count: None,
+    count: int | None = None,
+    highest: float = np.inf,
 ) -> list[int]:
     """Choose the order of removal of some heads, greedily; `losses` measures sets of heads.
 
-    Each step removes the head without which the loss is lowest, given the heads already removed;
-    the last step removes the last head. If heads tie, the first of them is removed. `on_progress`
-    is called with the number of newly removed heads.
+    Each step removes the head without which the loss is lowest, given the heads already removed. If
+    heads tie, the first of them is removed. `on_progress` is called with the number of newly
+    removed heads. The search stops after `count` heads, by default all, or before the first removal
+    that would raise the loss above `highest`.
     """
     order: list[int] = []
-    while left := [i for i in range(len(heads)) if i not in order]:
-        if len(left) > 1:
-            removed = [heads[i] for i in order]
-            choices = tuple((*removed, heads[i]) for i in left)
-            left = [left[int(np.argmin(losses(choices)))]]
-        order += left
+    for _ in range(len(heads) if count is None else count):
+        left = [i for i in range(len(heads)) if i not in order]
+        found = losses(tuple(tuple(heads[i] for i in (*order, last)) for last in left))
+        if found.min() > highest:
+            break
+        order.append(left[int(np.argmin(found))])
         on_progress(1)
     return order
 

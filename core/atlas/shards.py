@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -115,6 +116,7 @@ def in_processes(count: int) -> Generator[Runner]:
 
     Each process keeps the last checkpoint that it loaded, for any number of measures.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when a process loads NumPy
     spawn = multiprocessing.get_context("spawn")  # forking a process that ran torch may hang
     pools = [ProcessPoolExecutor(count, spawn, _begin)]
 

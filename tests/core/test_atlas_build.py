@@ -278,7 +278,7 @@ def test_the_command_continues_after_an_interruption(built, translating_folder, 
     with pytest.raises(KeyboardInterrupt):
         run_atlas(translating_folder, files)
     saved = {*(files / "atlas.npz.partial").iterdir()}
-    steps = 1 + 3 + 3 + 9  # choose from 2, 4, 4 and 10 heads; the last one is not measured
+    steps = 2 + 4 + 4 + 10  # choose from as many heads of each kind, and from all
     assert len(saved) == 10 + steps, "one file per measure"
     monkeypatch.undo()
     monkeypatch.setattr(HeadLosses, "__call__", _interrupt)  # saved by the first run

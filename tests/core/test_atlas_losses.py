@@ -214,7 +214,7 @@ def test_pairs_match_edited_passes(kind, lines):
 def test_the_removal_order_is_greedy(curve):
     network, some = checkpoint(**SMALL), sentences(**SMALL).sentences[::9]
     own = [head for head in heads(network.model) if curve in (head[0], "all") and head[2] < 2]
-    left, expected = dict(enumerate(own)), []
+    left, expected, lowest = dict(enumerate(own)), [], []
     while left:
         gone = [own[i] for i in expected]
         losses = {
@@ -222,6 +222,7 @@ def test_the_removal_order_is_greedy(curve):
             for i, head in left.items()
         }
         expected.append(min(losses, key=losses.__getitem__))
+        lowest.append(losses[expected[-1]])
         del left[expected[-1]]
     removed = []
 
@@ -234,6 +235,10 @@ def test_the_removal_order_is_greedy(curve):
     assert losses(tuple((head,) for head in own)) == pytest.approx(alone)
     assert removal_order(heads_on(network.model, curve), losses, removed.append) == expected
     assert len(removed) == sum(removed) == len(own)
+    assert [removal_order(own, losses, count=n) for n in (0, 2)] == [[], expected[:2]]
+    stop = next(n for n in range(1, len(own)) if lowest[n] > max(lowest[:n]))
+    highest = (lowest[stop] + max(lowest[:stop])) / 2
+    assert removal_order(own, losses, highest=highest) == expected[:stop]
 
 
 def test_curves_match_edited_passes(lines, before):

@@ -50,6 +50,7 @@ from core.checkpoint.folder import Checkpoint, load
 from core.experiments.attribution import log_probs_seeing
 from core.experiments.relevance import relevances
 from core.experiments.values import value_norms
+from core.model.baseline import Baseline, copy_to_baseline
 from core.model.build import build
 from core.record.capture import capture
 from core.record.editing import edited
@@ -452,6 +453,12 @@ def test_made_up_translations_are_counted_one_by_one():
         counts.append(sum(is_made_up(s.reference, t) for s, t in zip(chunk, texts, strict=True)))
     sums = MadeUp(choices)(network, chunk)
     assert sums["made_up"][0].tolist() == counts and sums["sentences"] == len(chunk)
+    copy = build("baseline", network.model.config).double().eval()
+    copy_to_baseline(network.model, copy)
+    same, ids = replace(network, model=copy), translated(network, chunk)
+    with patch.object(Baseline, "step", side_effect=AssertionError("it has no KV cache")):
+        assert MadeUp(choices)(same, chunk)["made_up"][0].tolist() == counts
+        assert translated(same, chunk) == ids
 
 
 def test_heads_are_chosen_on_other_sentences_than_they_are_tested_on(sharp):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.atlas.bleu import with_kv_cache
 from core.atlas.claims.literature import CRAZY, UNREADABLE
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
@@ -41,7 +42,7 @@ class MadeUp:
     choices: Choices
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
-        model, decode = checkpoint.model, checkpoint.target_tokenizer.decode
+        model, decode = with_kv_cache(checkpoint.model), checkpoint.target_tokenizer.decode
         sources = [sentence.ids[0][:-1] for sentence in chunk]
         device = str(next(model.parameters()).device)
         forced = checkpoint.target_tokenizer.frame.forced

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from core.atlas.bleu import SetBleu, bleu
+from core.atlas.bleu import LARGE_CHUNK, SetBleu, bleu
 from core.atlas.claims.literature import LENIENT, SIGNIFICANT, STRICT
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
@@ -28,7 +28,7 @@ def importance(network: Network) -> Mapping[str, Statistic]:
     """
     model = network.checkpoint.model
     encoder = tuple((head,) for head in heads_of(model, ["encoder"]))
-    sums = network.measured(SetBleu("encoder", encoder))
+    sums = network.measured(SetBleu("encoder", encoder), None, LARGE_CHUNK)
     bleu_RC = bleu(sums["encoder_ngrams"])
     change_Rn = bleu_RC[:, 1:] - bleu_RC[:, :1]
     found = single_changes(change_Rn, int(sums["encoder_sentences"]))

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from core.atlas.atlas import ALL
-from core.atlas.bleu import SetBleu, bleu
+from core.atlas.bleu import LARGE_CHUNK, SetBleu, bleu
 from core.atlas.claims.literature import COLLAPSED, DROP, TOO_MUCH
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import SmallestDifference, Statistic
@@ -51,8 +52,8 @@ class Survivors:
         def losses(choices: Choices) -> Doubles:
             return ChoiceLosses(choices)(checkpoint, chunk)["choice_loss"]
 
-        order = removal_order(heads, losses)
-        left = [heads[i][0] for i in order[len(order) // 2 :]]
+        order = removal_order(heads, losses, count=len(heads) // 2)
+        left = [head[0] for i, head in enumerate(heads) if i not in order]
         total = [sum(head[0] == kind for head in heads) for kind in KINDS]
         share = np.array([left.count(kind) for kind in KINDS]) / np.array(total)
         return Sums({f"left_{chunk[0].index}": share})
@@ -61,31 +62,34 @@ class Survivors:
 def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
     """Return the statistics of all claims about pruning on one network."""
     sample = drawn(network.text.lines, SAMPLE, _SEED)
-    orders = {curve: _order(network, curve, sample) for curve in ("encoder", "cross", ALL)}
     model = network.checkpoint.model
-    last = max(layer for _, layer, _ in heads_of(model, ["cross"]))
-    in_last = [head for head in heads_of(model, ["cross"]) if head[1] == last]
-    removed = {curve: _removed(network, curve, order) for curve, order in orders.items()}
+    sizes = {curve: len(heads_on(model, curve)) for curve in ("encoder", "cross", RANKED, ALL)}
+    cross = heads_of(model, ["cross"])
+    in_last = [head for head in cross if head[1] == cross[-1][1]]
+    removed = _removed(network, "encoder", sample)
+    counts = {"cross": round(COLLAPSED * sizes["cross"]), RANKED: round(sizes[RANKED] / 3)}
     without = {
-        kind: removed[kind][round(COLLAPSED * len(orders[kind]))] for kind in ("encoder", "cross")
+        "encoder": removed[round(COLLAPSED * sizes["encoder"])],
+        **{curve: _removed(network, curve, sample, count=n)[-1] for curve, n in counts.items()},
     }
+    whole = network.measured(ChoiceLosses(((),)), sample, ORDER_CHUNK)["choice_loss"].item()
     points: dict[str, list[Off]] = {
-        "encoder": removed["encoder"],
-        "cross": [without["cross"]],
-        ALL: _worth_translating(network, removed[ALL], sample),
+        "encoder": removed,
+        "one each": [without["cross"], without[RANKED]],
+        ALL: _removed(network, ALL, sample, highest=TOO_MUCH * whole),
         "last": [frozenset(in_last) - {head} for head in in_last],
     }
     sets = tuple(dict.fromkeys(off for offs in points.values() for off in offs if off))
     choices = tuple(tuple(sorted(off)) for off in sets)
-    sums = network.measured(SetBleu("prune_bleu", choices))
+    sums = network.measured(SetBleu("prune_bleu", choices), None, LARGE_CHUNK)
     of_set = dict(zip((frozenset(), *sets), bleu(sums["prune_bleu_ngrams"]).T, strict=True))
     curves = {name: np.array([of_set[off] for off in offs]).T for name, offs in points.items()}
     count = int(sums["prune_bleu_sentences"])
     found = {
-        "encoder-heads-removable": removable_share(curves["encoder"], len(orders["encoder"])),
-        "half-of-all-heads": removable_share(curves[ALL], len(orders[ALL])),
-        "fifth-free": removable_share(curves[ALL], len(orders[ALL])),
-        "third-removable": without_a_third(network, sample),
+        "encoder-heads-removable": removable_share(curves["encoder"], sizes["encoder"]),
+        "half-of-all-heads": removable_share(curves[ALL], sizes[ALL]),
+        "fifth-free": removable_share(curves[ALL], sizes[ALL]),
+        "third-removable": of_set[frozenset()] - of_set[without[RANKED]],
         "cross-collapses": of_set[without["encoder"]] - of_set[without["cross"]],
         "last-cross-layer": lost_with_best(of_set[frozenset()], curves["last"]),
     }
@@ -96,16 +100,6 @@ def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
     }
 
 
-def without_a_third(network: Network, sample: Sequence[Line]) -> Doubles:
-    """Return the BLEU lost without the least important third of the heads of RANKED: [R]."""
-    order = _order(network, RANKED, sample)
-    heads = heads_on(network.checkpoint.model, RANKED)
-    third = tuple(sorted(heads[i] for i in order[: round(len(order) / 3)]))
-    sums = network.measured(SetBleu("third_bleu", (third,)))
-    unedited_R, without_R = bleu(sums["third_bleu_ngrams"]).T
-    return unedited_R - without_R
-
-
 def removable_share(curve_Rn: Doubles, heads: int) -> Doubles:
     """Return the largest share of `heads` whose removal costs at most DROP BLEU: [R, n] → [R].
 
@@ -114,7 +108,7 @@ def removable_share(curve_Rn: Doubles, heads: int) -> Doubles:
     """
     within_Rn = curve_Rn[:, :1] - curve_Rn <= DROP
     last_R = curve_Rn.shape[1] - 1 - within_Rn[:, ::-1].argmax(1)
-    return _or_nan(last_R / heads, curve_Rn)
+    return np.where(np.isnan(curve_Rn[:, 0]), np.nan, last_R / heads)
 
 
 def lost_with_best(unedited_R: Doubles, kept_Rn: Doubles) -> Doubles:
@@ -137,26 +131,12 @@ def differences_in_order(survivors: Sums) -> Doubles:
     return np.stack([decoder - encoder, cross - decoder], 1)
 
 
-def _order(network: Network, curve: str, sample: Sequence[Line]) -> list[int]:
+def _removed(network: Network, curve: str, sample: Sequence[Line], **until: Any) -> list[Off]:
+    """Return the sets of removed heads of a curve, from none; `until` is for `removal_order`."""
+
     def losses(choices: Choices) -> Doubles:
         return network.measured(ChoiceLosses(choices), sample, ORDER_CHUNK)["choice_loss"]
 
-    return removal_order(heads_on(network.checkpoint.model, curve), losses)
-
-
-def _removed(network: Network, curve: str, order: Sequence[int]) -> list[Off]:
     heads = heads_on(network.checkpoint.model, curve)
-    return [frozenset(heads[i] for i in order[:count]) for count in range(len(heads) + 1)]
-
-
-def _worth_translating(network: Network, removed: list[Off], sample: Sequence[Line]) -> list[Off]:
-    """Return the sets up to the first with more than TOO_MUCH times the whole network's loss."""
-    choices = tuple(tuple(sorted(off)) for off in removed)
-    losses = network.measured(ChoiceLosses(choices), sample, ORDER_CHUNK)["choice_loss"]
-    too_much = losses > TOO_MUCH * losses[0]
-    return removed[: too_much.argmax()] if too_much.any() else removed
-
-
-def _or_nan(values_R: Doubles, curve_Rn: Doubles) -> Doubles:
-    """Return the values, with NaN for replicates that drew no sentence."""
-    return np.where(np.isnan(curve_Rn[:, 0]), np.nan, values_R)
+    order = removal_order(heads, losses, **until)
+    return [frozenset(heads[i] for i in order[:count]) for count in range(len(order) + 1)]
