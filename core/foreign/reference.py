@@ -1,5 +1,6 @@
 """What the original network computes: read from reference.npz, or computed by transformers."""
 
+import gc
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -84,7 +85,9 @@ def from_library(
             f"transformers cannot run {shown(folder)} ({reason}): get the folder again, or give a "
             "reference with --reference"
         ) from None
+    gc.collect()  # frees the library's network, which refers to itself
     np.savez(file, **measured)
+    del measured
     with archive(file, "a reference", _REMEDY, MAX_REFERENCE, MAX_REFERENCE) as found:
         return _reference(found, config, vocabulary)
 
