@@ -37,18 +37,17 @@ class Precision(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
         if func.__name__ == "__get__":  # an attribute; T5 converts its states to a matrix's dtype
-            found = func(*args, **kwargs)
+            found = func(*args)
             is_type = isinstance(found, torch.dtype) and isinstance(args[0], torch.nn.Parameter)
             return self.dtype if is_type else found
+        named = kwargs or {}
         if func is F.embedding:
-            return func(*args, **kwargs).to(self.dtype)
+            return func(*args, **named).to(self.dtype)
         if func is F.linear and len(args[1]) > BLOCK:
-            return self._linear(*args, **kwargs)
-        return func(
-            *map(self._converted, args), **{n: self._converted(x) for n, x in kwargs.items()}
-        )
+            return self._linear(*args)
+        named = {name: self._converted(x) for name, x in named.items()}
+        return func(*map(self._converted, args), **named)
 
     def _converted(self, x: Any) -> Any:
         return x.to(self.dtype) if isinstance(x, torch.nn.Parameter) else x
@@ -86,8 +85,8 @@ def measure(
     for module in model.modules():
         if hasattr(module, "variance_epsilon"):  # T5's norm rounds to float32 by itself
             module.forward = partial(_norm, module)
-        if "Sinusoidal" in type(module).__name__:
-            _unrounded(module)
+        if "Sinusoidal" in type(module).__name__ and model.dtype != torch.float32:
+            _unround(module)
     pad, start, end = config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
     start = pad if start is None else start
     ids_of = {"pad_token_id": pad, "decoder_start_token_id": start, "eos_token_id": end}
@@ -161,17 +160,13 @@ def _stored(folder: str) -> torch.dtype:
     return {"F16": torch.float16, "BF16": torch.bfloat16}.get("".join(kinds), torch.float32)
 
 
-def _unrounded(positions: Any) -> None:
-    """Compute a table of sines again, in float32, if it has the weights' half precision."""
-    table = positions.weights if hasattr(positions, "weights") else positions.weight
-    if table.dtype == torch.float32:
-        return
-    positions.float()
+def _unround(positions: Any) -> None:
+    """Compute a table of sines again in float32; it was rounded to the weights' precision."""
+    table = getattr(positions.float(), "weights" if hasattr(positions, "weights") else "weight")
     if hasattr(positions, "get_embedding"):
-        exact = positions.get_embedding(*table.shape, positions.padding_idx)
+        table.data = positions.get_embedding(*table.shape, positions.padding_idx)
     else:
-        exact = positions.create_weight()
-    (positions.weights if hasattr(positions, "weights") else positions.weight).data = exact
+        table.data = positions.create_weight()
 
 
 def _lowest(mask: Any) -> Any:
