@@ -210,6 +210,8 @@ def _run(network: Transformer, batch: _Batch) -> _Ours:
     position = real.nonzero()[:, 1]
     with capture(network) as captured:
         logits = network(batch.source, batch.target)[real]
+    maps = {kind: captured.maps(kind).numpy() for kind in KINDS}
+    del captured  # the states of all layers
     state = network.start(batch.source)
     steps = torch.empty_like(logits)
     for t, token_N in enumerate(batch.target.T):
@@ -218,7 +220,7 @@ def _run(network: Transformer, batch: _Batch) -> _Ours:
     return _Ours(
         logits.numpy(),
         steps.numpy(),
-        {kind: captured.maps(kind).numpy() for kind in KINDS},
+        maps,
         [hypotheses[0].ids for hypotheses in greedy(network, batch.source)],
     )
 

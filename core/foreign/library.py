@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 SENTENCES, LINES, WRITTEN = 8, 200, 20
-BLOCK = 2_048  # rows of a matrix that are converted at once
+BLOCK = 512  # rows of a matrix that are converted at once
 
 
 class Precision(TorchFunctionMode):
@@ -33,6 +33,7 @@ class Precision(TorchFunctionMode):
     def __init__(self, dtype: torch.dtype):
         super().__init__()
         self.dtype = dtype
+        self._space: dict[int, torch.Tensor] = {}  # by width; new ones would fragment the heap
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -44,7 +45,7 @@ class Precision(TorchFunctionMode):
         named = kwargs or {}
         if func is F.embedding:
             return func(*args, **named).to(self.dtype)
-        if func is F.linear and len(args[1]) > BLOCK:
+        if func is F.linear:
             return self._linear(*args)
         named = {name: self._converted(x) for name, x in named.items()}
         return func(*map(self._converted, args), **named)
@@ -53,12 +54,15 @@ class Precision(TorchFunctionMode):
         return x.to(self.dtype) if isinstance(x, torch.nn.Parameter) else x
 
     def _linear(self, x: Any, weight: Any, bias: Any = None) -> Any:
-        y = x.new_empty(*x.shape[:-1], len(weight), dtype=self.dtype)
-        for start in range(0, len(weight), BLOCK):
-            some = slice(start, start + BLOCK)
-            part = None if bias is None else bias[some].to(self.dtype)
-            y[..., some] = F.linear(x, weight[some].to(self.dtype), part)
-        return y
+        rows, width = weight.shape
+        y = x.new_empty(*x.shape[:-1], rows, dtype=self.dtype)
+        if width not in self._space:
+            self._space[width] = x.new_empty(BLOCK, width, dtype=self.dtype)
+        for start in range(0, rows, BLOCK):
+            some = slice(start, min(start + BLOCK, rows))
+            part = self._space[width][: some.stop - start].copy_(weight[some])
+            y[..., some] = F.linear(x, part)
+        return y if bias is None else y.add_(bias)
 
 
 def measure(

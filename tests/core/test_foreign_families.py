@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, M2M100ForConditionalGeneration, NllbToke
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from core.config import DecodeConfig
-from core.foreign import library
+from core.foreign import comparison, importing, library
 from core.foreign.family import Options
 from core.foreign.importing import Result, import_network
 from core.foreign.vocabularies import sentencepiece
@@ -59,6 +59,14 @@ def test_half_precision_is_compared_in_float64(name, tmp_path, monkeypatch):
     for what in ("attention maps", "logits", "log-probabilities", "logits of single steps"):
         assert compared[f"{what}, float64"] < 1e-12
         assert compared[f"{what}, float32"] < 1e-4
+
+
+def test_a_large_network_is_compared_without_kernels(tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "LARGE", 0)
+    monkeypatch.setattr(comparison, "accelerate", None)
+    result = convert(saved(tmp_path / "theirs", "bart"), "bart")
+    assert any(one.what == "logits, float32" for one in result.imported.compared)
+    assert [note for note in result.imported.not_proven if "kernels were not compared" in note]
 
 
 @pytest.mark.parametrize("causal", [False, True])
