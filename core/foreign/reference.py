@@ -1,6 +1,8 @@
 """What the original network computes: read from reference.npz, or computed by transformers."""
 
+import ctypes
 import gc
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -88,6 +90,8 @@ def from_library(
     gc.collect()  # frees the library's network, which refers to itself
     np.savez(file, **measured)
     del measured
+    with suppress(OSError, TypeError, AttributeError):  # only glibc has malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)
     with archive(file, "a reference", _REMEDY, MAX_REFERENCE, MAX_REFERENCE) as found:
         return _reference(found, config, vocabulary)
 
