@@ -1,8 +1,5 @@
 """What the original network computes: read from reference.npz, or computed by transformers."""
 
-import ctypes
-import gc
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -10,7 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from core.config import ModelConfig
-from core.files import printable
+from core.files import printable, release_memory
 from core.foreign import library
 from core.foreign.sources import shown
 from core.kinds import KINDS, Kind
@@ -87,11 +84,9 @@ def from_library(
             f"transformers cannot run {shown(folder)} ({reason}): get the folder again, or give a "
             "reference with --reference"
         ) from None
-    gc.collect()  # frees the library's network, which refers to itself
     np.savez(file, **measured)
     del measured
-    with suppress(OSError, TypeError, AttributeError):  # only glibc has malloc_trim
-        ctypes.CDLL(None).malloc_trim(0)
+    release_memory()  # the library's network refers to itself
     with archive(file, "a reference", _REMEDY, MAX_REFERENCE, MAX_REFERENCE) as found:
         return _reference(found, config, vocabulary)
 
