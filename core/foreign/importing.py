@@ -17,7 +17,7 @@ import torch
 from core.checkpoint.folder import save
 from core.checkpoint.imported import Comparison, Family, Imported
 from core.data.corpora import LANGUAGES
-from core.files import printable, write_atomic, write_folder
+from core.files import printable, release_memory, write_atomic, write_folder
 from core.foreign import hugging_face, seeds, t5
 from core.foreign.comparison import compare_network, compare_tokens
 from core.foreign.family import (
@@ -80,6 +80,7 @@ def import_network(
     card = model_card(out.name, options.languages, plan, result)
 
     if half := _fits_half(network):
+        release_memory()  # of the comparison
         network.half()  # one tensor at a time
 
     def write(folder: Path) -> None:
