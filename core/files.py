@@ -1,6 +1,8 @@
 """Atomic writes, hashes, and reads that are safe against links, pipes and huge files."""
 
+import ctypes
 import errno
+import gc
 import glob
 import hashlib
 import json
@@ -22,6 +24,13 @@ MAX_CONFIG_BYTES = 64 << 10
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CHUNK = 4 << 20  # bytes of a file copied at once
+
+
+def release_memory() -> None:
+    """Return freed memory to the system, if the C library can; by default it is retained."""
+    gc.collect()
+    with suppress(OSError, TypeError, AttributeError):  # only glibc has malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def cache_folder() -> Path:

@@ -13,6 +13,7 @@ from torch import Tensor
 from core.accelerate.network import accelerate
 from core.checkpoint.imported import Comparison
 from core.foreign.family import POSITION_LIMIT, Plan, Vocabulary, position_formula
+from core.foreign.library import Precision
 from core.foreign.reference import Pass, Reference
 from core.kinds import KINDS, Kind
 from core.model.transformer import Transformer
@@ -54,17 +55,20 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Ours:
-    logits: np.ndarray  # [N, T, V], by the original's ids
-    log_probs: np.ndarray
+    logits: np.ndarray  # [real query, V]
     steps: np.ndarray  # logits again, computed one token at a time, as in a search
     maps: dict[Kind, np.ndarray]
     greedy: list[tuple[int, ...]]
 
 
 def compare_network(
-    network: Transformer, plan: Plan, reference: Reference, stored: np.ndarray | None
+    network: Transformer,
+    plan: Plan,
+    reference: Reference,
+    stored: np.ndarray | None,
+    kernels: bool = True,
 ) -> list[Comparison]:
-    """Compare a network with the reference in float64 and float32, and accelerate it in place.
+    """Compare a network with the reference in float64 and float32, with `kernels` accelerated.
 
     `stored` is the position table of the weights' file. It is used if the reference has no table or
     one that is too short. Raises DifferentError naming the first difference.
@@ -78,13 +82,12 @@ def compare_network(
     table = stored if table is None else table
     if table is not None:
         found.append(_positions(table, plan))
-    network.double()
     fixed = not plan.config.learned_positions and plan.config.position_table != "none"
     limit = _OWN_TABLE if fixed and table is None else _EXACT
-    with _position_table(network, table):
+    with _position_table(network, table), Precision(torch.float64):
         found += _pass(network, batch, reference.passes[64], "float64", limit)
-    network.float()
-    accelerate(network)
+    if kernels:
+        accelerate(network)
     largest = float(np.abs(reference.passes[32].logits).max())
     limit = _FLOAT32 * max(1.0, largest)
     return found + _pass(network, batch, reference.passes[32], "float32", limit)
@@ -191,7 +194,7 @@ def _position_table(network: Transformer, table: np.ndarray | None) -> Generator
         return
     kept = [side.table for side in sides]
     for side in sides:
-        side.table = side.table.clone()
+        side.table = side.table.double()
         rows = min(len(table), len(side.table))
         side.table[:rows] = torch.from_numpy(table[:rows])
     try:
@@ -203,19 +206,21 @@ def _position_table(network: Transformer, table: np.ndarray | None) -> Generator
 
 @torch.inference_mode()
 def _run(network: Transformer, batch: _Batch) -> _Ours:
+    real = torch.from_numpy(batch.real_queries["decoder"])
+    position = real.nonzero()[:, 1]
     with capture(network) as captured:
-        logits = network(batch.source, batch.target)
+        logits = network(batch.source, batch.target)[real]
+    maps = {kind: captured.maps(kind).numpy() for kind in KINDS}
+    del captured  # the states of all layers
     state = network.start(batch.source)
-    steps = []
-    for token_N in batch.target.T:
+    steps = torch.empty_like(logits)
+    for t, token_N in enumerate(batch.target.T):
         step, state = network.step(token_N.masked_fill(token_N == PAD, EOS), state)
-        steps.append(step.clone())
-    columns = torch.from_numpy(batch.columns)
+        steps[position == t] = step[real[:, t]]
     return _Ours(
-        logits[..., columns].numpy(),
-        logits.log_softmax(-1)[..., columns].numpy(),
-        torch.stack(steps, dim=1)[..., columns].numpy(),
-        {kind: captured.maps(kind).numpy() for kind in KINDS},
+        logits.numpy(),
+        steps.numpy(),
+        maps,
         [hypotheses[0].ids for hypotheses in greedy(network, batch.source)],
     )
 
@@ -233,18 +238,18 @@ def _pass(
         for layer in range(len(theirs.maps[kind]))
     }
     real = queries["decoder"]
-    log_probs = torch.tensor(theirs.logits).log_softmax(-1).numpy()
-    differences = {
-        f"attention maps, {precision}": max(maps.values()),
-        f"logits, {precision}": _difference(ours.logits, theirs.logits, real),
-        f"log-probabilities, {precision}": _difference(ours.log_probs, log_probs, real),
-        f"logits of single steps, {precision}": _difference(ours.steps, theirs.logits, real),
-    }
+    of_rows = [
+        _of_row(whole, step, theirs.logits[n, t], batch.columns)
+        for whole, step, n, t in zip(ours.logits, ours.steps, *real.nonzero(), strict=True)
+    ]
+    whats = ("attention maps", "logits", "log-probabilities", "logits of single steps")
+    worst = (max(maps.values()), *np.nan_to_num(of_rows, nan=math.inf).max(axis=0).tolist())
+    differences = {f"{what}, {precision}": one for what, one in zip(whats, worst, strict=True)}
     for (what, difference), explain in zip(
         differences.items(),
         (
             lambda: _of_maps(maps, limit),
-            lambda: _of_logits(ours, theirs, real),
+            lambda: _of_logits(ours, theirs, real, batch.columns),
             lambda: (
                 "the logits agree, so a word that the original lacks, such as <pad>, is left in "
                 "the softmax"
@@ -278,6 +283,18 @@ def _difference(ours: np.ndarray, theirs: np.ndarray, real: np.ndarray) -> float
     return math.inf if math.isnan(difference) else difference
 
 
+def _of_row(
+    whole_V: np.ndarray, step_V: np.ndarray, theirs_V: np.ndarray, columns: np.ndarray
+) -> tuple[float, ...]:
+    """Return the differences of one row's logits, log-probabilities and logits of a single step.
+
+    Those of all rows at once would take half of a large network's memory.
+    """
+    whole, step, expected = map(torch.tensor, (whole_V, step_V, theirs_V))
+    pairs = (whole, expected), (whole.log_softmax(-1), expected.log_softmax(-1)), (step, expected)
+    return tuple(float((a[columns] - b).abs().max()) for a, b in pairs)
+
+
 def _of_maps(maps: dict[tuple[Kind, int], float], limit: float) -> str:
     """Name the first map that differs, in order of execution, and the possible causes."""
     order = sorted(maps, key=lambda site: (site[0] != "encoder", site[1], site[0] == "cross"))
@@ -291,8 +308,8 @@ def _of_maps(maps: dict[tuple[Kind, int], float], limit: float) -> str:
     return f"first in the {kind} attention of layer {layer + 1}: its queries or keys, or {source}"
 
 
-def _of_logits(ours: _Ours, theirs: Pass, real: np.ndarray) -> str:
-    difference_V = np.abs(ours.logits[real] - theirs.logits[real]).max(axis=0)
+def _of_logits(ours: _Ours, theirs: Pass, real: np.ndarray, columns: np.ndarray) -> str:
+    difference_V = np.abs(ours.logits[:, columns] - theirs.logits[real]).max(axis=0)
     return (
         "all maps agree, so the last layer's values, output projection or feed-forward, the last "
         f"norm or the classifier differ, most for the original's id {int(difference_V.argmax())}"

@@ -17,7 +17,7 @@ import torch
 from core.checkpoint.folder import save
 from core.checkpoint.imported import Comparison, Family, Imported
 from core.data.corpora import LANGUAGES
-from core.files import printable, write_atomic, write_folder
+from core.files import printable, release_memory, write_atomic, write_folder
 from core.foreign import hugging_face, seeds, t5
 from core.foreign.comparison import compare_network, compare_tokens
 from core.foreign.family import (
@@ -28,6 +28,7 @@ from core.foreign.family import (
     check_shapes,
     fill,
 )
+from core.foreign.library import BLOCK
 from core.foreign.reference import LIBRARY, MAX_REFERENCE, Reference, from_file, from_library
 from core.foreign.sources import opened, shown
 from core.foreign.weights import MissingError, Weights
@@ -49,7 +50,7 @@ FAMILIES = {
     "t5": t5.T5,
 }
 LARGE = 300_000_000
-"""A conversion compares networks of up to this many weights with transformers by itself."""
+"""Above this many weights, a comparison uses no kernels, which need a second copy of each."""
 _LINES = 200
 
 
@@ -78,6 +79,10 @@ def import_network(
     imported = result.imported
     card = model_card(out.name, options.languages, plan, result)
 
+    if half := _fits_half(network):
+        release_memory()  # of the comparison
+        network.half()  # one tensor at a time
+
     def write(folder: Path) -> None:
         save(
             folder,
@@ -87,7 +92,7 @@ def import_network(
             (plan.source.tokenizer, plan.target.tokenizer),
             {"source": f"imported from {imported.source}", "imported": imported.to_json()},
             {"curve": [], "final": {}},
-            half_precision=_fits_half(network),
+            half_precision=half,
         )
         write_atomic(folder / "MODEL_CARD.md", card.encode())
 
@@ -103,7 +108,8 @@ def import_network(
 
 def _fits_half(network: Transformer) -> bool:
     """Return whether float16 holds each weight exactly, as after a save in half precision."""
-    return all(torch.equal(weight.half().float(), weight) for weight in network.parameters())
+    parts = (part for weight in network.parameters() for part in weight.split(BLOCK))
+    return all(torch.equal(part.half().float(), part) for part in parts)
 
 
 def verified(
@@ -113,12 +119,10 @@ def verified(
     reference: Path | None = None,
     author: str = "",
     licence: str = "",
-    compare_large: bool = False,
 ) -> tuple[Transformer, Plan, Result]:
     """Read a network and compare it with the original, without writing anything.
 
-    With more than `LARGE` weights, transformers runs only if `compare_large` is set. Raises
-    ValueError if it cannot be read, and DifferentError if a comparison fails.
+    Raises ValueError if it cannot be read, and DifferentError if a comparison fails.
     """
     weights = Weights(source)
     weights.unwrap(FAMILIES[family].signature)
@@ -128,9 +132,11 @@ def verified(
     except MissingError as error:
         raise ValueError(f"{error}{_advice(weights, family)}") from None
     stored = check_positions(weights, plan)
+    fill(weights, plan)  # checks the weights; only one network is in memory at a time
+    original, why = _reference(family, weights, plan, reference)
     network = fill(weights, plan)
     sha256 = weights.sha256()
-    compared, not_proven = _verify(network, plan, family, weights, stored, reference, compare_large)
+    compared, not_proven = _verify(network, plan, stored, original, why)
     imported = Imported(
         family=family,
         source=printable(source.resolve().name),
@@ -166,27 +172,27 @@ def _advice(weights: Weights, family: str) -> str:
 def _verify(
     network: Transformer,
     plan: Plan,
-    family: str,
-    weights: Weights,
     stored: np.ndarray | None,
-    file: Path | None,
-    compare_large: bool,
+    reference: Reference | None,
+    why: str,
 ) -> tuple[list[Comparison], list[str]]:
     """Return what was compared, and a sentence for each thing that was not."""
-    reference, why = _reference(family, weights, plan, file, compare_large)
     if reference is None:
         tokens, notes = _tokens(plan, ())
         sentence = (
             f"Logits, attention maps and greedy ids were not compared with the original: {why}."
         )
         return tokens, [sentence, *plan.notes, *notes]
-    compared = compare_network(network, plan, reference, stored)
+    small = count_parameters(weight_shapes("scratch", plan.config)) <= LARGE
+    compared = compare_network(network, plan, reference, stored, kernels=small)
     tokens, notes = _tokens(plan, reference.tokens)
+    if not small:
+        notes.append("The compiled kernels were not compared: they take twice the memory.")
     return compared + tokens, notes
 
 
 def _reference(
-    family: str, weights: Weights, plan: Plan, file: Path | None, compare_large: bool
+    family: str, weights: Weights, plan: Plan, file: Path | None
 ) -> tuple[Reference | None, str]:
     vocabulary = int(plan.target.rows.max()) + 1
     if file is not None:
@@ -197,8 +203,6 @@ def _reference(
         return None, "no reference.npz was given (--reference-script prints how to make one)"
     if weights.is_wrapped:
         return None, "transformers does not read wrapped names, and no reference.npz was given"
-    if not compare_large and count_parameters(weight_shapes("scratch", plan.config)) > LARGE:
-        return None, "that takes several times the memory of so large a network: use --check"
     try:
         lines = lines_of(plan.source)
         frame = plan.source.tokenizer.frame

@@ -16,40 +16,86 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 SENTENCES, LINES, WRITTEN = 8, 200, 20
+BLOCK = 512  # rows of a matrix that are converted at once
+
+
+class Precision(TorchFunctionMode):
+    """Compute in a type in which the weights are not stored: each is converted where it is used.
+
+    A network of 600 million weights in float64 would take 5 GB.
+    """
+
+    def __init__(self, dtype: torch.dtype):
+        super().__init__()
+        self.dtype = dtype
+        self._space: dict[int, torch.Tensor] = {}  # by width; new ones would fragment the heap
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.__name__ == "__get__":  # an attribute; T5 converts its states to a matrix's dtype
+            found = func(*args)
+            is_type = isinstance(found, torch.dtype) and isinstance(args[0], torch.nn.Parameter)
+            return self.dtype if is_type else found
+        named = kwargs or {}
+        if func is F.embedding:
+            return func(*args, **named).to(self.dtype)
+        if func is F.linear:
+            return self._linear(*args)
+        named = {name: self._converted(x) for name, x in named.items()}
+        return func(*map(self._converted, args), **named)
+
+    def _converted(self, x: Any) -> Any:
+        return x.to(self.dtype) if isinstance(x, torch.nn.Parameter) else x
+
+    def _linear(self, x: Any, weight: Any, bias: Any = None) -> Any:
+        rows, width = weight.shape
+        y = x.new_empty(*x.shape[:-1], rows, dtype=self.dtype)
+        if width not in self._space:
+            self._space[width] = x.new_empty(BLOCK, width, dtype=self.dtype)
+        for start in range(0, rows, BLOCK):
+            some = slice(start, min(start + BLOCK, rows))
+            part = self._space[width][: some.stop - start].copy_(weight[some])
+            y[..., some] = F.linear(x, part)
+        return y if bias is None else y.add_(bias)
 
 
 def measure(
     folder: str, lines: Sequence[str], language: str | None = None
 ) -> dict[str, np.ndarray]:
     """Return the arrays of reference.npz: results for 8 random sentences, and the lines' ids."""
-    import torch
     from transformers import AutoModelForSeq2SeqLM, GenerationConfig
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     arrays: dict[str, Any] = {}
-    for bits in (64, 32):
-        model = AutoModelForSeq2SeqLM.from_pretrained(
-            folder,
-            dtype=getattr(torch, f"float{bits}"),
-            attn_implementation="eager",
-            use_safetensors=True,
-            local_files_only=True,
-        ).eval()
-        config = model.config
-        if config.model_type == "fsmt":
-            from transformers.models.fsmt import modeling_fsmt
+    model = AutoModelForSeq2SeqLM.from_pretrained(
+        folder,
+        dtype=_stored(folder),
+        attn_implementation="eager",
+        use_safetensors=True,
+        local_files_only=True,
+    ).eval()
+    config = model.config
+    if config.model_type == "fsmt":
+        from transformers.models.fsmt import modeling_fsmt
 
-            modeling_fsmt.fill_with_neg_inf = _lowest  # its own fails in float64
-        for module in model.modules():
-            if hasattr(module, "variance_epsilon"):  # T5's norm rounds to float32 by itself
-                module.forward = partial(_norm, module)
-        pad, start, end = config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
-        start = pad if start is None else start
-        ids_of = {"pad_token_id": pad, "decoder_start_token_id": start, "eos_token_id": end}
-        model.generation_config = GenerationConfig(**ids_of)  # none of the folder's own settings
+        modeling_fsmt.fill_with_neg_inf = _lowest  # its own fails in float64
+    for module in model.modules():
+        if hasattr(module, "variance_epsilon"):  # T5's norm rounds to float32 by itself
+            module.forward = partial(_norm, module)
+        if "Sinusoidal" in type(module).__name__ and model.dtype != torch.float32:
+            _unround(module)
+    pad, start, end = config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
+    start = pad if start is None else start
+    ids_of = {"pad_token_id": pad, "decoder_start_token_id": start, "eos_token_id": end}
+    model.generation_config = GenerationConfig(**ids_of)  # none of the folder's own settings
+    for bits in (64, 32):
         draw = np.random.default_rng(1)
         source = np.full((SENTENCES, 3 + SENTENCES), pad)
         target = np.full((SENTENCES, 3 + SENTENCES), pad)
@@ -65,7 +111,7 @@ def measure(
             target[n, 0] = start
         ids, fed = torch.from_numpy(source), torch.from_numpy(target)
         shown = (ids != pad).long()
-        with torch.inference_mode():
+        with torch.inference_mode(), Precision(getattr(torch, f"float{bits}")):
             passed = model(
                 input_ids=ids,
                 attention_mask=shown,
@@ -107,6 +153,24 @@ def tokens_of(folder: str, lines: Sequence[str], language: str | None) -> list[l
     if language:
         tokenizer.src_lang = language
     return [tokenizer(line)["input_ids"][:-1] for line in lines]
+
+
+def _stored(folder: str) -> torch.dtype:
+    """Return the type of all weights, with which they stay in their file, or else float32."""
+    from safetensors import safe_open
+
+    files = [safe_open(file, "pt") for file in Path(folder).glob("*.safetensors")]
+    kinds = {file.get_slice(name).get_dtype() for file in files for name in file.keys()}  # noqa: SIM118
+    return {"F16": torch.float16, "BF16": torch.bfloat16}.get("".join(kinds), torch.float32)
+
+
+def _unround(positions: Any) -> None:
+    """Compute a table of sines again in float32; it was rounded to the weights' precision."""
+    table = getattr(positions.float(), "weights" if hasattr(positions, "weights") else "weight")
+    if hasattr(positions, "get_embedding"):
+        table.data = positions.get_embedding(*table.shape, positions.padding_idx)
+    else:
+        table.data = positions.create_weight()
 
 
 def _lowest(mask: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from core.config import ModelConfig
-from core.files import printable
+from core.files import printable, release_memory
 from core.foreign import library
 from core.foreign.sources import shown
 from core.kinds import KINDS, Kind
@@ -85,6 +85,8 @@ def from_library(
             "reference with --reference"
         ) from None
     np.savez(file, **measured)
+    del measured
+    release_memory()  # the library's network refers to itself
     with archive(file, "a reference", _REMEDY, MAX_REFERENCE, MAX_REFERENCE) as found:
         return _reference(found, config, vocabulary)
 

@@ -43,7 +43,7 @@ def check_folder(
     family = family or _family(folder)
     facts = {"family": family}
     try:
-        _, plan, result = verified(family, folder, options, reference, compare_large=True)  # ty: ignore[invalid-argument-type]
+        _, plan, result = verified(family, folder, options, reference)  # ty: ignore[invalid-argument-type]
     except ValueError as error:
         why = _public(error, folder, reference)
         different = isinstance(error, DifferentError)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import threading
 from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
 from typing import Any, TypeVar
 
+from core.files import release_memory
 from core.serving.queue import POLL_S, BusyError
 
 WAITING = 4  # tasks that may wait behind the running one
@@ -62,10 +60,3 @@ class LongTaskQueue:
             if self._tasks[0] is not task:
                 self._changed.wait(POLL_S)
             return self._tasks.index(task)
-
-
-def release_memory() -> None:
-    """Return freed memory to the system, if the C library can; by default it is retained."""
-    gc.collect()
-    with suppress(OSError, TypeError, AttributeError):  # only glibc has malloc_trim
-        ctypes.CDLL(None).malloc_trim(0)

@@ -151,6 +151,9 @@ def test_a_product_does_not_depend_on_the_other_rows():
             assert torch.equal(product(x[:rows]), apart[:rows])
         assert torch.equal(product(x.t().contiguous().t()), apart)
         assert product(x[:0]).shape == (0, 70)
+        large = torch.randn(2048, 1030)  # read at most once per 168 rows
+        some = torch.randn(340, 1030)
+        assert_close(Product(large, None)(some), some @ large.t(), atol=1e-3, rtol=0)
 
 
 @needs_compiler

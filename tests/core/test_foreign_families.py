@@ -12,15 +12,17 @@ from transformers import AutoTokenizer, M2M100ForConditionalGeneration, NllbToke
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from core.config import DecodeConfig
+from core.foreign import comparison, importing, library
 from core.foreign.family import Options
 from core.foreign.importing import Result, import_network
 from core.foreign.vocabularies import sentencepiece
 from core.model.parts import buckets_of
+from core.model.transformer import Transformer
 from core.search import beam as searches
 from core.search.beam import beam, greedy
 from core.text.tokenizer import EOS, encode_source
 from core.translator import Translator
-from tests.core.library_networks import NETWORKS, codes, saved, trained
+from tests.core.library_networks import NETWORKS, codes, network, saved, sizes_of, trained
 from tests.generated_language import language
 from tests.tokenizer_folders import CODES, LINES, ROLES, write
 
@@ -43,6 +45,28 @@ def test_a_random_network_gives_the_originals_numbers(name, tmp_path):
     assert any(what.startswith("tokens of") for what in compared)
     record = Translator.load(tmp_path / "mine-de-en").inspect("Zwei Hunde spielen.")
     assert [check.name for check in record.checks if not check.passed] == []
+
+
+@pytest.mark.parametrize("name", sorted({*NETWORKS} - {"fsmt"}))  # which would save rounded sines
+def test_half_precision_is_compared_in_float64(name, tmp_path, monkeypatch):
+    """Neither network is converted as a whole, nor are the library's sines rounded."""
+    folder = saved(tmp_path / "theirs", name)
+    network(name, sizes_of(folder, name)).from_pretrained(folder).half().save_pretrained(folder)
+    for kind in ("double", "float"):
+        monkeypatch.setattr(Transformer, kind, None)
+    monkeypatch.setattr(library, "BLOCK", 16)
+    compared = {one.what: one.max_abs_diff for one in convert(folder, name).imported.compared}
+    for what in ("attention maps", "logits", "log-probabilities", "logits of single steps"):
+        assert compared[f"{what}, float64"] < 1e-12
+        assert compared[f"{what}, float32"] < 1e-4
+
+
+def test_a_large_network_is_compared_without_kernels(tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "LARGE", 0)
+    monkeypatch.setattr(comparison, "accelerate", None)
+    result = convert(saved(tmp_path / "theirs", "bart"), "bart")
+    assert any(one.what == "logits, float32" for one in result.imported.compared)
+    assert [note for note in result.imported.not_proven if "kernels were not compared" in note]
 
 
 @pytest.mark.parametrize("causal", [False, True])

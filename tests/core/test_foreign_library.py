@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 pytest.importorskip("transformers")
 
@@ -61,6 +62,17 @@ def test_a_random_network_gives_the_originals_numbers(family, activation, tmp_pa
         assert compared[what].max_abs_diff == 0
     assert result.imported.not_proven == ()
     agrees_with_the_library(out, folder, family)
+
+
+@pytest.mark.parametrize("family", CLASSES)
+def test_half_precision_rounds_no_sines(family, tmp_path):
+    folder = saved(tmp_path / "theirs", family, "relu")
+    file = folder / "model.safetensors"
+    kept = {n: x.half() for n, x in load_file(file).items() if "embed_positions" not in n}
+    save_file(kept, file, {"format": "pt"})
+    result = import_network(family, folder, tmp_path / "mine-de-en", Options(("de", "en")))
+    compared = {one.what: one.max_abs_diff for one in result.imported.compared}
+    assert compared["logits, float64"] < 1e-12 and compared["positions"] < 1e-6
 
 
 def agrees_with_the_library(out: Path, folder: Path, family: str) -> None:
