@@ -209,7 +209,9 @@ def _reference(
         language = next((code for code, id in frame.languages.items() if id in frame.first), None)
         return from_library(weights.source, lines, plan.config, vocabulary, language), ""
     except ImportError:
-        return None, "transformers is not installed, and no reference.npz was given"
+        return None, (
+            "transformers is not installed (pip install -e '.[benchmark]'), and no --reference was given"
+        )
 
 
 def _tokens(

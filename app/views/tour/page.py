@@ -309,7 +309,15 @@ if screen in ("question", "trial"):
             if stop.before:  # what to look for is on the screen with the map
                 st.write(stop.before)
             asks = questions(chosen, record, number, result)
-            turn_if_right(ask(f"tour_{number}", asks, stop.id))
+            said, beside = st.container(), None
+            if result and asked_row(question) is not None:
+                said, beside = st.columns([3, 2], gap="medium")
+            with said:
+                found = ask(f"tour_{number}", asks, stop.id)
+            if beside and result:
+                with beside:  # its row is covered
+                    map_row(row_of(record, result, question, False, None), key=f"tour_map_{number}")
+            turn_if_right(found)
         elif stop.trial:
             st.write(stop.look_for)
             show_trial(stop, chosen.card, record, result)
