@@ -210,7 +210,8 @@ def _reference(
         return from_library(weights.source, lines, plan.config, vocabulary, language), ""
     except ImportError:
         return None, (
-            "transformers is not installed (pip install -e '.[benchmark]'), and no --reference was given"
+            "transformers is not installed (pip install -e '.[benchmark]'), and no --reference "
+            "was given"
         )
 
 
