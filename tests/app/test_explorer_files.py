@@ -239,7 +239,7 @@ def caption(scene: Scene, layer: int, head: int) -> tuple[str, set[str]]:
             "eos": on(values, 0, lambda q: last),
         },
         "decoder": {
-            "prev": on(values, 2, lambda q: q),
+            "fed": on(values, 2, lambda q: q),
             "2 back": on(values, 2, lambda q: q - 1),
             "bos": on(values, 2, lambda q: 0),
         },

@@ -90,7 +90,7 @@ function fillRolesAndDistance({ data, parts, root }, n) {
     details.append(element("summary", "", "What each role means"), ...defined.map((text) => element("p", "", text)));
     parts["roles-note"].append(details);
   }
-  const read = kind === "cross" ? " Fed: the target token that the decoder has just read. Produced: the one it writes next." : "";
+  const read = { encoder: "", decoder: " Itself: the token just fed in.", cross: " Fed: the target token that the decoder has just read. Produced: the one it writes next." }[kind];
   const above = labels.length && !rows[0].isLabel ? ` The longest bar is no role: ${whyNoRole(data, rows[0]).full}.` : "";
   parts["roles-key"].textContent = `Bar: share of its attention, strong for a role. Upright line: the most that chance would give.${above}${read}`;
   parts["roles-title"].textContent = labels.length ? `Its role: ${labels[0].title}` : "No role beyond chance";

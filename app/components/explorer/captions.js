@@ -19,8 +19,8 @@ const CAPTION_MEANING = {
   entropy: "mean entropy of a row, in bits",
 };
 
-/* A decoder row is named by the token it produces; the previous token is the one just fed in. */
-const DECODER_MEANING = { prev: "mean weight on the token before the one produced, which was just fed in" };
+/* A decoder row is named by the token it produces: the token before that is the one just fed in. */
+const FED = { word: "fed", meaning: "mean weight on the token just fed in, before the one produced" };
 
 const ROLE_WORDS = { second: "2 back" };
 
@@ -119,8 +119,8 @@ export function captionOf(explorer, layer, head) {
   if (pinned.key !== null) return columnCaption(explorer, layer, head);
   const role = map.sumsToOne ? roleOf(map) : null;
   if (role) {
-    const meaning = (map.kind === "decoder" && DECODER_MEANING[role.name]) || CAPTION_MEANING[role.name];
-    return { word: ROLE_WORDS[role.name] ?? role.name, mark: "", number: percent(role.share, map.error), meaning, edited: "" };
+    const { word, meaning } = map.kind === "decoder" && role.name === "prev" ? FED : { word: ROLE_WORDS[role.name] ?? role.name, meaning: CAPTION_MEANING[role.name] };
+    return { word, mark: "", number: percent(role.share, map.error), meaning, edited: "" };
   }
   return { word: "largest", mark: "", number: percent(peak, map.error), meaning: CAPTION_MEANING.peak, edited: "" };
 }

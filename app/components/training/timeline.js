@@ -99,7 +99,7 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
   drawText(context, theme, lane.title, 0, narrow ? top - 14 : top + 8, { size: 14, weight: 600 });
   if (!lane.curve) {
     const words = cut(context, theme, lane.empty, plot - 12);
-    drawOnGround(context, theme, words, left + 8, top + LANE / 2, { size: 13, colour: "ink2" });
+    drawOnGround(context, theme, words, left + 8, top + LANE / 4, { size: 13, colour: "ink2" }); // between two lines
     return;
   }
   const path = (curve) => curve.map((value, point) => [pointX(geometry, point), y(value)]);
