@@ -485,6 +485,11 @@ def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]
     return run_experiment(card, core.head_effects, record).changes
 
 
+def knows_head_effects(card: Card, record: TranslationRecord) -> bool:
+    """Return whether `head_effects` takes no time, as another visit has computed them."""
+    return _experiment_key(card, core.head_effects, record, ()) in _store()
+
+
 def patched(card: Card, clean: TranslationRecord, corrupted: TranslationRecord) -> Patched:
     """Return what each state and head of the `clean` pass restores in the `corrupted` one.
 

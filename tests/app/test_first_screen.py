@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES, opening
+from app.state import models, results
 from tests.app.rendered import render, unpacked
 from tests.app.test_app import MAIN, painted
 from tests.app.test_navigation import expect_sentence
@@ -211,3 +212,14 @@ def test_the_view_of_a_link_is_kept(link, view):
     """The explorer itself reads the pinned cell from the URL, so none is sent."""
     sent = unpacked(render("", **link).payload("explorer"))[0]["view"]
     assert sent == dict(zip(("kind", "layer", "head"), view, strict=True))
+
+
+def test_known_effects_of_heads_come_with_a_picture_that_no_link_named(translator):
+    """So the view does not move to another head once they are computed."""
+    text = "Ein Kind malt ein rotes Haus."
+    assert "answers_explorer_effects" not in render(source=text).payloads
+    results.head_effects(models.cards()["de-en", "scratch"], translator.inspect(text))
+    answer, _ = unpacked(render(source=text).payload("answers_explorer_effects"))
+    assert answer["sentence"] == translator.inspect(text).id
+    named = render(source=text, kind="cross", layer="0", head="1")
+    assert "answers_explorer_effects" not in named.payloads

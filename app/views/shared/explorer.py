@@ -70,6 +70,8 @@ def show_explorer(
         **further,
     )
     requests = {**(session.get(key) or {}), "quantity": address.requested_quantity(key)}
+    if view.get("suggested") and card is not None and results.knows_head_effects(card, record):
+        requests["effects"] = {"sentence": record.id}  # so that the picture opens where it stays
     query = explorer(
         data,
         answers(record, requests, numbers, effects, lambda: _readings(card, record)),
