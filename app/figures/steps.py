@@ -5,17 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from app.figures.chart import Cells, Chart, words
-from app.figures.style import THIRD, colour_bar_below, text_width, tick
+from app.figures.style import INK, THIRD, colour_bar_below, text_width, tick
 from app.look.labels import labels
 from core.record.record import TranslationRecord
 
 _LONGEST = 14  # characters of a column label; the hover shows the whole word
 
 
-def heads_figure(record: TranslationRecord, query: int = -1, width: int = 560) -> Chart:
+def heads_figure(
+    record: TranslationRecord,
+    query: int = -1,
+    width: int = 560,
+    outlined: tuple[int, int] | None = None,
+) -> Chart:
     """Draw a row of cross-attention of each head, and the mean: [layers × heads + 1, source].
 
     The row is that of the last token written unless `query` names another; `width` is in px.
+    `outlined` is a layer and a head.
     """
     L, H, _, S = record.cross.shape
     weights = record.cross[:, :, query].reshape(L * H, S)
@@ -42,6 +48,10 @@ def heads_figure(record: TranslationRecord, query: int = -1, width: int = 560) -
          "line": {"color": THIRD, "width": 1}}
         for at in range(H, L * H + 1, H)
     ]  # fmt: skip
+    if outlined is not None:
+        at = outlined[0] * H + outlined[1] - 0.5
+        lines += [{"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at + 1,
+                   "line": {"color": INK, "width": 2}}]  # fmt: skip
     return Chart(
         "Cross-attention at this step",
         "one row per head; last row: mean of all heads",

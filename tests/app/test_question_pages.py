@@ -20,6 +20,7 @@ from app.stops import TOURS
 from app.views.shared import asked as texts
 from app.views.shared.asked import wins
 from core.config import DecodeConfig
+from core.experiments.head_effects import head_effects
 from core.record.edits import Edits, PositionEdit
 from core.search.beam import Hypothesis
 from tests.app.page_checks import map_row, names, number, percent, record, signed, translator
@@ -694,8 +695,24 @@ def test_where_the_heads_look_is_visible_before_their_effects(lesson):
     (word,) = re.findall("“(.+)”", asked(page, "why")["prompt"])
     row = found.cross[:, :, names(found.target_out, 1).index(word)]
     rows = row.reshape(-1, row.shape[-1])
-    drawn = array(page.figure("pictured_why")["data"][0]["z"])
+    figure = page.figure("pictured_why")
+    drawn = array(figure["data"][0]["z"])
     np.testing.assert_allclose(drawn, [*rows, rows.mean(0)], rtol=0, atol=1e-6)
+    outlines = [shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect"]
+    assert not outlines, "the answer"
+
+
+def test_the_row_of_the_head_that_matters_is_outlined_once_it_is_known():
+    text = "Zwei Hunde laufen durch den Schnee."  # its head is not on the diagonal of the grid
+    page = render("why", source=text)  # with the answers shown
+    found = record(text)
+    (word,) = re.findall("“(.+)”", asked(page, "why")["prompt"])
+    at = names(found.target_out, 1).index(word)
+    changes = head_effects(translator("scratch-de-en"), found).changes["cross"][..., at]
+    needed = np.abs(changes).argmax()  # of all heads, row by row
+    shapes = page.figure("pictured_why")["layout"]["shapes"]
+    (outline,) = [shape for shape in shapes if shape["type"] == "rect"]
+    assert (outline["y0"] + outline["y1"]) / 2 == needed
 
 
 def test_a_stop_says_little_before_its_question_is_answered():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain, repeat
+from typing import cast
 
 import numpy as np
 import streamlit as st
@@ -81,11 +82,15 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
 
 def show_looks(found: Outcome) -> None:
     """Show where each head looks in the row that a question is about."""
-    at = found.asked.place if found.asked else None
+    assert found.asked is not None
+    at, question = found.asked.place, found.asked.question
     assert at is not None and at.query is not None
     word = labels(at.record.target_out, 1)[at.query]
-    look = text("why", "matters.look", word=word)
-    show(heads_figure(at.record, at.query, width=250), "pictured_why", plain(look))
+    kind, layer, head = cast("tuple[str, int, int]", question.options[question.best])
+    outlined = (layer, head) if found.shown and kind == "cross" else None
+    look = text("why", f"matters.look{'-shown' * (outlined is not None)}", word=word)
+    figure = heads_figure(at.record, at.query, width=250, outlined=outlined)
+    show(figure, "pictured_why", plain(look))
 
 
 @waiting.fragment
