@@ -1,9 +1,10 @@
 """Measures for claims agree with hand-made maps and with independent computations."""
 
+import pickle
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ from core.atlas.partial import Partial
 from core.atlas.pruning import ChoiceLosses, heads_on, removal_order
 from core.atlas.shards import in_process
 from core.atlas.sums import Sums, bootstrap_weights
-from core.checkpoint.folder import Checkpoint, load
+from core.checkpoint.folder import Checkpoint, load, read_card
 from core.experiments.attribution import log_probs_seeing
 from core.experiments.relevance import relevances
 from core.experiments.values import value_norms
@@ -324,6 +325,16 @@ def test_lens_rows_agree_with_a_loop_over_tokens():
     }
     assert {id: one.replicates[0] for id, one in found.items()} == pytest.approx(expected)
     assert all(expected.values()), "values that a wrong layer would change"
+
+
+def test_the_lens_of_a_folder_is_sent_to_other_processes():
+    """Its matrices are read-only, in a mapping that cannot be pickled."""
+    card = read_card(Path(__file__).parents[2] / "checkpoints/scratch-de-en")
+    network = Mock(checkpoint=Mock(card=card), text=Mock(lines=(), source_sha256=""))
+    with patch.object(lens, "statistics"):
+        lens.lens(network)
+    (measure, _), _ = network.measured.call_args
+    assert repr(pickle.loads(pickle.dumps(measure))) == repr(measure)
 
 
 def states_of(model, source, target) -> tuple[dict[str, list[torch.Tensor]], torch.Tensor]:

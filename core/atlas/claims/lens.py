@@ -33,7 +33,7 @@ def lens(network: Network) -> Mapping[str, Statistic]:
     if found.about.corpus_sha256 == network.text.source_sha256:
         _, lines = chosen(lines, found.about.sentences, found.about.seed)
     tested = drawn(lines, DRAWN, _SEED)
-    return statistics(network.measured(LensTest(found.jacobians), tested), len(tested))
+    return statistics(network.measured(LensTest(dict(found.jacobians)), tested), len(tested))
 
 
 def statistics(sums: Sums, sentences: int) -> Mapping[str, Statistic]:
