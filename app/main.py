@@ -9,8 +9,8 @@ import streamlit as st
 
 from app import sidebar
 from app.look.markdown import plain
-from app.state import address, plans, waiting
-from app.streamlit_internals import only_fragments_of
+from app.state import address, plans, session, waiting
+from app.streamlit_internals import own_fragments
 from app.views import VIEWS
 from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
@@ -39,8 +39,10 @@ with waiting.fair_run():
     plan_bar.show(page.url_path)
     address.show_escaped()
     address.drop_leftovers()
+    is_new_page = session.saved_result("page drawn") != page.url_path
+    session.save_result("page drawn", page.url_path)
     try:
-        with only_fragments_of(page.url_path):
+        with own_fragments(is_new_page):
             page.run()
     except UnansweredError as error:
         st.error(plain(error))

@@ -26,8 +26,6 @@ from streamlit.runtime.scriptrunner_utils.script_requests import (
 )
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
-_PAGE = "page of the fragments"  # key in the session state
-
 __all__ = ["BackMsg"]
 """The client's message, which has no public type: the middleware reads it before Streamlit does."""
 
@@ -75,7 +73,7 @@ def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
 
 
 @contextmanager
-def only_fragments_of(page: str) -> Generator[None]:
+def own_fragments(is_new_page: bool) -> Generator[None]:
     """Forget the fragments of the page before, and those that a full run did not draw.
 
     Streamlit forgets them only when a full run reaches its end. A component of the page before may
@@ -86,8 +84,7 @@ def only_fragments_of(page: str) -> Generator[None]:
     if context is None or context.fragment_ids_this_run:
         yield
         return
-    if st.session_state.get(_PAGE) != page:
-        st.session_state[_PAGE] = page
+    if is_new_page:
         context.fragment_storage.clear()
         _drop_waiting_fragments(context.script_requests)
     try:

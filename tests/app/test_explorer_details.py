@@ -391,7 +391,7 @@ NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in
         (RECORD, {"what_if": {**EDITS, "edits": EDITS["edits"][:1], "change": [-1.0, *[0.0] * (len(RECORD.target_out) - 1)]}},
          "One edit: no causal mask. Log-probability of the first translation: −3.6 → −4.6.", "8 of 8"),
         (RECORD, {"what_if": {**EDITS, "edits": EDITS["edits"][:1], "change": [-1.0, -0.04, *[0.0] * (len(RECORD.target_out) - 3), -0.3]}},
-         "One edit: no causal mask. Log-probability of the first translation: −3.6 → −5.0; −0.3 of the change is too small to show word by word.", "8 of 8"),
+         "One edit: no causal mask. Log-probability of the first translation: −3.6 → −5.0 (of the change, −0.3 is too small to show).", "8 of 8"),
     ],
 )  # fmt: skip
 def test_the_first_line_claims_what_the_checks_show(at: Mounted, record, more, claim, badge):

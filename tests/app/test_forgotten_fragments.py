@@ -8,7 +8,7 @@ def script() -> None:
     from streamlit.runtime.scriptrunner import get_script_run_ctx
     from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 
-    from app.streamlit_internals import only_fragments_of
+    from app.streamlit_internals import own_fragments
 
     @st.fragment
     def first() -> None:
@@ -19,10 +19,10 @@ def script() -> None:
         st.text("second")
 
     context = get_script_run_ctx()
-    page, stops = st.session_state["opens"]
+    is_new, stops = st.session_state["opens"]
     stored, requests = context.fragment_storage._fragments, context.script_requests
     requests.request_rerun(RerunData(fragment_id="late", page_script_hash="before"))
-    with only_fragments_of(page):
+    with own_fragments(is_new):
         late = requests._rerun_data.fragment_id_queue
         st.session_state["kept"] = len(stored), bool(late)
         requests._rerun_data = RerunData()
@@ -33,21 +33,21 @@ def script() -> None:
         second()
 
 
-def kept(test: AppTest, page: str, stops: bool = False) -> tuple[int, bool]:
+def kept(test: AppTest, is_new: bool, stops: bool = False) -> tuple[int, bool]:
     """Run the script; return the fragments and whether the late request is left at its start."""
-    test.session_state["opens"] = page, stops
+    test.session_state["opens"] = is_new, stops
     return test.run().session_state["kept"]
 
 
 def test_a_stopped_run_forgets_what_it_did_not_draw():
     test = AppTest.from_function(script)
-    assert kept(test, "a") == (0, False)
-    assert kept(test, "a", stops=True) == (2, True)
-    assert kept(test, "a") == (1, True)
+    assert kept(test, False) == (0, True)
+    assert kept(test, False, stops=True) == (2, True)
+    assert kept(test, False) == (1, True)
 
 
 def test_another_page_forgets_all_fragments_and_their_late_requests():
     test = AppTest.from_function(script)
-    kept(test, "a")
-    assert kept(test, "b") == (0, False)
-    assert kept(test, "b") == (2, True)
+    kept(test, False)
+    assert kept(test, True) == (0, False)
+    assert kept(test, False) == (2, True)

@@ -218,7 +218,9 @@ def test_the_tables_hold_every_weight_and_what_was_not_checked():
 
 
 def test_a_saved_record_is_opened_and_checked_in_the_app():
-    app = AppTest.from_file(str(MAIN), default_timeout=60).run()
+    app = AppTest.from_file(str(MAIN), default_timeout=60)
+    app.session_state["take_away"] = True
+    app.run()
     content = imported("encoder", "cross").to_bytes()
     app.file_uploader(key="open_record").set_value(("x.npz", content, "")).run()
     assert not app.exception and not app.error

@@ -58,7 +58,7 @@ def shown(root, monkeypatch) -> Iterator[Callable[..., Rendered]]:
     clear_caches()
 
     def opened(model: str, page: str = "", **more: Any) -> Rendered:
-        return render(page, direction="de-en", model=model, search="greedy", **more)
+        return render(page, "take_away", direction="de-en", model=model, search="greedy", **more)
 
     yield opened
     clear_caches()

@@ -653,7 +653,9 @@ def test_a_missing_argument_gets_one_line(capsys):
 
 
 def test_the_app_offers_its_model_as_a_page():
-    page = render("", state={"source": "Hallo.", "direction": "de-en", "model": "captions"})
+    page = render(
+        "", "take_away", state={"source": "Hallo.", "direction": "de-en", "model": "captions"}
+    )
     (button,) = [one for one in page.app.get("download_button") if "App" in one.proto.label]
     card = models.cards()["de-en", "captions"]
     made = export.offline_page(card)

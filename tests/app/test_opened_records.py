@@ -136,7 +136,9 @@ NOT_SHOWN = {
 
 @pytest.fixture(scope="module")
 def app():
-    return AppTest.from_file(str(MAIN), default_timeout=60).run()
+    app = AppTest.from_file(str(MAIN), default_timeout=60)
+    app.session_state["take_away"] = True
+    return app.run()
 
 
 def test_what_the_format_allows_is_shown_and_the_rest_is_one_line(app):

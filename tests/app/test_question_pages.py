@@ -641,7 +641,7 @@ def test_a_decoder_row_with_a_choice_is_asked_about():
     layer, head = divmod(int(found.decoder[:, :, 2:, 0].mean(-1).argmax()), found.decoder.shape[1])
     row = found.decoder[layer, head].max(-1) - 1 / np.arange(1, found.decoder.shape[-1] + 1)
     produced = names(found.target_out, 1)[int(row.argmax())]
-    assert f"produces “{produced}”, which word" in asked(page, "tour_5")["prompt"]
+    assert f"produces “{produced}”, which token fed in so far" in asked(page, "tour_5")["prompt"]
     assert len(asked(page, "tour_5")["options"]) == 1 + int(row.argmax())
 
 

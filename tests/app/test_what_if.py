@@ -166,9 +166,9 @@ def test_the_next_steps_break_a_word_and_repair_it(local_page: Page, serve, tran
     assert [number(text) for text in re.findall(r"−?\d+\.\d(?!\d)", said)[-2:]] == pytest.approx(
         [float(value) for value in course], abs=0.0501
     )
-    button.click()  # the last step: how the head that repairs comes to its weights
+    button.click()  # the last step: how the head that the word needs comes to its weights
     at(local_page, "head")
-    asked = dict(zip(("kind", "layer", "head"), map(str, repair), strict=True))
+    asked = dict(zip(("kind", "layer", "head"), map(str, needed), strict=True))
     expect_query(local_page, source=EXAMPLE, q=str(word), **asked)
 
 
@@ -345,7 +345,7 @@ def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, t
         for root in (left, right):
             expect(root.locator("[data-part=quantity]")).to_have_value(name)
     both_show(head="3")
-    shorter = local_page.locator(".st-key-second_source input")
+    shorter = local_page.locator(".st-key-second_source textarea")
     choose(left, "quantity", "norms")
     shorter.fill("Ein Hund.")
     shorter.press("Enter")

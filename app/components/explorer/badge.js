@@ -110,7 +110,7 @@ function sumClaim({ whatIf: { before, change }, sides }) {
   const sum = (numbers) => numbers.reduce((total, nats) => total + nats, 0);
   const unshown = sum(change.filter((nats, token) => !showsChange(sides.produced[token], nats)));
   const rest = signed(unshown, 1);
-  const note = Number(fixed(Math.abs(unshown), 1)) ? `; ${rest} of the change is too small to show word by word` : "";
+  const note = Number(fixed(Math.abs(unshown), 1)) ? ` (of the change, ${rest} is too small to show)` : "";
   return ` Log-probability of the first translation: ${fixed(before, 1)} \u2192 ${fixed(before + sum(change), 1)}${note}.`;
 }
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.export.arrays import csv_zip
 from app.look.markdown import plain
-from app.state import address, models, results, session, waiting
+from app.state import address, models, results, session
 from app.views.shared.explorer import show_explorer
 from core.checkpoint.folder import Card
 from core.kinds import KINDS
@@ -40,7 +40,6 @@ def _download_app(card: Card) -> None:
     )
 
 
-@waiting.fragment
 def export(record: TranslationRecord, card: Card, more: Callable[[], None] = lambda: None) -> None:
     """Offer the record's files and the app as one HTML file, and open a saved record.
 
