@@ -111,7 +111,7 @@ def test_a_question_that_ends_two_workers_is_given_up_in_one_line(page, expected
     source = page.get_by_label(re.compile("sentence$"))
     source.fill(TEXTS[1])
     source.press("Enter")
-    expect(part(page, "problem")).to_contain_text("ended twice", timeout=20_000)
+    expect(part(page, "problem")).to_contain_text("ended twice", timeout=60_000)
     shown(page)
     translated(page, TEXTS[2], expected)
     assert started(page) == 3
