@@ -99,7 +99,8 @@ def _drop_waiting_fragments(requests: ScriptRequests | None) -> None:
     """Drop a request to rerun fragments that waits for the end of the run."""
     if requests is not None:
         with requests._lock:
-            if requests._rerun_data.fragment_id_queue:
+            asked = requests._state == ScriptRequestType.RERUN  # not: a session that is stopped
+            if asked and requests._rerun_data.fragment_id_queue:
                 requests._state, requests._rerun_data = ScriptRequestType.CONTINUE, RerunData()
 
 

@@ -1,6 +1,9 @@
 """A page that opens forgets the fragments of the page before; a stopped run, those it lacks."""
 
+from streamlit.runtime.scriptrunner_utils import script_requests
 from streamlit.testing.v1 import AppTest
+
+from app.streamlit_internals import _drop_waiting_fragments
 
 
 def script() -> None:
@@ -51,3 +54,11 @@ def test_another_page_forgets_all_fragments_and_their_late_requests():
     kept(test, False)
     assert kept(test, True) == (0, False)
     assert kept(test, False) == (2, True)
+
+
+def test_a_session_that_is_stopped_stays_so():
+    requests = script_requests.ScriptRequests()
+    requests.request_rerun(script_requests.RerunData(fragment_id="late", page_script_hash="before"))
+    requests.request_stop()
+    _drop_waiting_fragments(requests)
+    assert requests._state == script_requests.ScriptRequestType.STOP

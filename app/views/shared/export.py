@@ -44,7 +44,7 @@ def export(record: TranslationRecord, card: Card, more: Callable[[], None] = lam
     """Offer the record's files and the app as one HTML file, and open a saved record.
 
     `more` draws further buttons. Each file is built when requested, in a separate thread. The
-    closed fold is empty, which makes a new sentence faster; it keeps a record that was opened.
+    closed fold is empty, so that a new sentence draws less; it keeps a record that was opened.
     """
     fold = st.expander("Export, or open a saved record", key="take_away", on_change="rerun")
     if not fold.open and session.get("open_record") is None:
