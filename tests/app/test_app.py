@@ -95,7 +95,7 @@ def test_the_script_is_fetched_once_and_not_sent_in_messages(local_page: Page, s
     for sentence in SENTENCES:
         shown = root.get_attribute("data-sentence")
         translate(local_page, sentence)
-        expect(root).not_to_have_attribute("data-sentence", shown or "")
+        expect(root).not_to_have_attribute("data-sentence", shown or "", timeout=30_000)
     scripts = [path for path in fetched if "/bidi-components/headlight.explorer/" in path]
     assert len(scripts) == 1 and scripts[0].endswith(".js")
     texts = [m if isinstance(m, bytes) else m.encode() for m in messages]
