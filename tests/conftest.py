@@ -7,6 +7,7 @@ before torch is imported.
 import gc
 import os
 import signal
+import sys
 from collections import Counter
 
 import pytest
@@ -19,13 +20,19 @@ gc.disable()  # importing and collecting leave no garbage
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+MAIN = sys.modules["__main__"]
 
 
 @pytest.fixture(autouse=True)
-def signal_handlers() -> None:
-    """Restore the handlers: a command ignores signals once its result is complete."""
+def process_state() -> None:
+    """Restore what other tests change in the process.
+
+    A command ignores signals once its result is complete. A page that AppTest runs stays the main
+    module, which a process of a pool would run again.
+    """
     for number, handler in HANDLERS.items():
         signal.signal(number, handler)
+    sys.modules["__main__"] = MAIN
 
 
 SECONDS = {"serve": 5, "server": 5, "browser": 1, "AppTest": 1, "render": 1}
