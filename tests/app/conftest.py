@@ -15,6 +15,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, BrowserContext, Page
 from streamlit.components.v2 import manifest_scanner
+from streamlit.testing.v1 import local_script_runner
 
 from app.benchmark.browser import BROWSERS, chromium
 from app.benchmark.browser import serve as run_server
@@ -38,6 +39,20 @@ def packages_are_not_scanned() -> Iterator[None]:
     """Skip the scan of installed packages for components, which each AppTest would repeat."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", list)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scripts_run_undisturbed() -> Iterator[None]:
+    """Let AppTest wait for its script without waking each millisecond, which slows the script."""
+    check = local_script_runner.require_widgets_deltas
+
+    def wait(runner: local_script_runner.LocalScriptRunner, timeout: float) -> None:
+        runner._script_thread.join(timeout)
+        check(runner, 0.1)  # stops it, if it still runs
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_script_runner, "require_widgets_deltas", wait)
         yield
 
 
