@@ -16,11 +16,11 @@ from core.text.line import encode_source_line
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "core/micro.py"
 CAPTIONS = {
-    "captions-de-en": "Ein Mann in einem blauen Hemd steht auf einer Leiter.",
-    "captions-en-de": "Two dogs are playing in the snow.",
-    "scratch-de-en": "Zwei Frauen spielen mit 12 Hunden im Park, 3 sehen zu.",
-    "scratch-en-de": 'A girl in a "pink" dress reads a book.',
-    "baseline-de-en": "Łukasz fährt Fahrrad.",
+    "captions-de-en": "Ein Mann steht auf einer Leiter.",
+    "captions-en-de": "Two dogs play.",
+    "scratch-de-en": "Zwei Frauen, 12 Hunde.",
+    "scratch-en-de": 'A "pink" dress.',
+    "baseline-de-en": "Łukasz fährt.",
     "baseline-en-de": "A child eats ice cream!",
 }
 TEXTS = [
