@@ -280,7 +280,7 @@ WORDS = [(" ".join(word), f"{word[0]} {len(word)}") for word in "ab bca c dab bb
 @pytest.mark.parametrize(
     ("task", "steps", "config"),
     [
-        ("sorting", 200, {"positions": "learned", "label_smoothing": 0.1, "warmup": 10}),
+        ("sorting", 60, {"positions": "learned", "label_smoothing": 0.1, "warmup": 10}),
         ("pasted", 60, {"positions": "learned", "seed": 4}),
         # A network that has hardly begun would like to write <bos>.
         ("sorting", 2, {"norm_first": False, "bug": "no_causal_mask", "seed": 2}),

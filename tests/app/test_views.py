@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from app.state import models, results
@@ -11,7 +9,6 @@ from app.views import VIEWS
 from core.text.tokenizer import normalise
 from tests import mixed_network, small
 from tests.app.conftest import clear_caches
-from tests.app.page_checks import ROOT
 from tests.app.rendered import Rendered, render, skip, unpacked
 
 MARKUP = "<script>alert(1)</script> [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
@@ -90,7 +87,7 @@ def test_html_escapes_of_the_corpus_are_not_shown_in_texts():
 
 
 def test_damaged_weights_are_one_line_on_every_page(checkpoints):
-    folder = shutil.copytree(ROOT / "checkpoints/scratch-de-en", checkpoints / "scratch-de-en")
+    folder = mixed_network.write(checkpoints / "mixed-de-en")
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
