@@ -15,10 +15,11 @@ from app.state import results
 from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
+from core.kinds import KINDS
 from tests.app.explorer_parts import choose, open_folds
 from tests.app.rendered import read, unpacked
 from tests.app.test_app import MAIN, hover_cell, painted, translate
-from tests.app.test_navigation import at, expect_query, go_to
+from tests.app.test_navigation import at, expect_query
 from tests.app.test_navigation import query as in_address
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
@@ -42,6 +43,7 @@ def test_quantities_are_the_models_own(local_page: Page, serve, translator) -> N
         quantities = {
             "scores": scores(model, *ids),
             "norms": value_norms(model, *ids),
+            "weights": {kind: record.maps(kind) for kind in KINDS},
             "rollout": rollout(record),
         }
     for name, found in quantities.items():
@@ -49,13 +51,13 @@ def test_quantities_are_the_models_own(local_page: Page, serve, translator) -> N
             choose(root, "quantity", name)
         expect(root).to_have_attribute("data-quantity", name)
         head = 0 if name == "rollout" else 2
-        for kind in ("decoder", "cross"):
+        for kind in KINDS:
             root.locator(f"[data-kind-option={kind}]").click()
             numbers = np.asarray(found[kind][1, head])
             span = float(found[kind].max() - min(0, found[kind].min()))
             for query, key in [(5, 2), (3, 3)]:
                 said = hover_cell(root, query, key)
-                assert said["layer"] == "1"
+                assert (said["kind"], said["layer"]) == (kind, "1")
                 assert float(said["weight"]) == pytest.approx(
                     float(numbers[query, key]), abs=1e-4 + span / 65535
                 ), (name, kind)
@@ -172,6 +174,7 @@ def test_a_pinned_cell_leads_into_its_head(local_page: Page, serve) -> None:
     expect(said).to_contain_text("head 3 of layer 2", timeout=60_000)
     tab.value.close()
     assert in_address(local_page)["q"] == "4"
+    local_page.evaluate("window.stays = true")
     link.click()
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2")
@@ -179,27 +182,12 @@ def test_a_pinned_cell_leads_into_its_head(local_page: Page, serve) -> None:
     at(local_page, "head")  # the head page's own parameters add no history entry
     expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="2", q="4", k="3")
     assert local_page.evaluate("history.length") == entries + 1
+    assert local_page.evaluate("window.stays"), "a full page load would start a new session"
     local_page.mouse.move(0, 0)  # hovering overrides the pinned cell
     local_page.go_back()
     expect(root).to_have_attribute("data-painted", re.compile("."), timeout=60_000)
     for name, value in (("kind", "decoder"), ("layer", "1"), ("head", "2"), ("query", "4")):
         expect(root).to_have_attribute(f"data-{name}", value)
-
-
-def test_the_link_inside_keeps_the_session(local_page: Page, serve, translator) -> None:
-    """A full page load would start a new session, without the forced prefix."""
-    forced = translator.inspect(SENTENCE, decode=_greedy()).target_out[0].id
-    local_page.goto(f"{serve(MAIN)}/steps?{LINK}&forced={forced}")
-    free = local_page.get_by_role("button", name="Remove the forced prefix")
-    expect(free).to_be_visible(timeout=60_000)
-    go_to(local_page, "")
-    root = painted(local_page)
-    open_folds(root)
-    root.get_by_role("link", name="Inside this head").click()
-    at(local_page, "head")
-    go_to(local_page, "steps")
-    expect(free).to_be_visible(timeout=30_000)
-    expect_query(local_page, forced=str(forced))
 
 
 def test_a_pinned_word_opens_its_head_at_the_default_cell(local_page: Page, serve) -> None:

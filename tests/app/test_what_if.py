@@ -20,6 +20,7 @@ from core.record.edits import Edge, Edits, Row
 from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.explorer_parts import choose, open_folds
+from tests.app.rendered import read, render, unpacked
 from tests.app.test_app import MAIN, hover_cell, painted
 from tests.app.test_navigation import at, expect_query, go_to
 
@@ -131,23 +132,20 @@ def test_the_next_steps_break_a_word_and_repair_it(local_page: Page, serve, tran
         edits = Edits(heads_off=frozenset(heads))
         return translator.inspect(EXAMPLE, edits=edits, target_ids=None if again else target)
 
-    def ranked(*heads: tuple[str, int, int], kinds: tuple[str, ...] = KINDS) -> list:
-        base = (off(*heads) if heads else record).log_probs
-        all_heads = [(k, *at) for k in kinds for at in np.ndindex(*record.maps(k).shape[:2])]
-        return [(h, off(*heads, h).log_probs - base) for h in all_heads if h not in heads]
+    def changes(base: TranslationRecord) -> dict[tuple[str, int, int], np.ndarray]:
+        found = head_effects(translator, base).changes
+        return {(k, *at): found[k][at] for k in KINDS for at in np.ndindex(found[k].shape[:2])}
 
     local_page.goto(f"{serve(MAIN)}/?source={quote(EXAMPLE)}&direction=de-en&model=scratch")
     root = painted(local_page)
     button = root.locator("[data-part=next-step]")
     expect(button).to_be_visible(timeout=60_000)
-    first = ranked()
-    head, word = max(
-        ((h, i) for h, change in first if h[0] != "encoder" for i in ordinary),
-        key=lambda one: abs(dict(first)[one[0]][one[1]]),
-    )
+    first = changes(record)
+    shown = ((h, i) for h in first if h[0] != "encoder" for i in ordinary)
+    head, word = max(shown, key=lambda one: abs(first[one[0]][one[1]]))
     for name, value in zip(("kind", "layer", "head", "query"), (*head, word), strict=True):
         expect(root).to_have_attribute(f"data-{name}", str(value))
-    needed = min(first, key=lambda one: one[1][word])[0]
+    needed = min(first, key=lambda one: first[one][word])
     button.click()
     shows(root, off(needed))
     expect_query(local_page, edits=Edits(heads_off=frozenset({needed})).to_text())
@@ -155,7 +153,8 @@ def test_the_next_steps_break_a_word_and_repair_it(local_page: Page, serve, tran
     spoken(root, f"now writes: {new.translation.rstrip('.')}")
     expect(root.locator(".target .token.pinned.gone")).to_contain_text(record.target_out[word].text)
     expect(button).to_contain_text("repair", timeout=60_000)
-    repair = max(ranked(needed), key=lambda one: one[1][word])[0]
+    after = changes(off(needed))
+    repair = max(after, key=lambda one: after[one][word])
     button.click()
     both = off(needed, repair)
     shows(root, both)
@@ -225,13 +224,12 @@ def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
     expect(root.locator("[data-part=edit-note]")).not_to_contain_text("too many", timeout=30_000)
 
 
-def test_choosing_another_network_drops_the_edits(local_page: Page, serve, record) -> None:
-    root = opened(local_page, serve, f"kind=cross&layer=2&head=1&edits={OFF.to_text()}")
-    expect(root.locator("[data-part=edits] li")).to_have_count(1)
-    local_page.locator(".st-key-model").get_by_role("combobox").click()
-    local_page.get_by_role("option", name="Baseline").click()
-    expect(root.locator("[data-part=edits] li")).to_have_count(0, timeout=60_000)
-    expect_query(local_page, edits=None, model="baseline")
+def test_choosing_another_network_drops_the_edits() -> None:
+    asked = {"source": SENTENCE, "direction": "de-en", "model": "scratch", "search": "greedy"}
+    page = render("", **asked, edits=OFF.to_text())
+    assert unpacked(page.payload("explorer"))[0]["what_if"]["edits"]
+    page.app.selectbox("model").set_value("baseline").run()
+    assert not unpacked(read(page.app).payload("explorer"))[0]["what_if"]["edits"]
 
 
 @pytest.mark.parametrize(
