@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from core.config import ModelConfig
+from core.data.batches import collate, encode_pairs
 from core.model.baseline import Baseline, copy_to_scratch
 from core.model.build import build
 from core.model.transformer import Transformer
@@ -68,6 +70,17 @@ def sharp(
         for parameter in network.parameters():
             parameter.mul_(1.5)
     return network
+
+
+def learn(model: Any, tokenizers: tuple[Any, Any], steps: int) -> None:
+    """Train a network on `SENTENCES`."""
+    batch = collate(list(encode_pairs(SENTENCES, *tokenizers)))
+    adam = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(steps):
+        adam.zero_grad()
+        logits = model(batch.source, batch.target_in).transpose(1, 2)
+        F.cross_entropy(logits, batch.target_out, ignore_index=PAD).backward()
+        adam.step()
 
 
 def ids(

@@ -112,6 +112,15 @@ def clear_caches() -> None:
     results._store.clear()
 
 
+@pytest.fixture
+def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder in the place of the shipped checkpoints."""
+    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
+    clear_caches()
+    yield tmp_path
+    clear_caches()
+
+
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     """Return the app's default model, loaded in this process."""

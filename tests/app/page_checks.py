@@ -104,14 +104,6 @@ def traces(figure: dict[str, Any], **properties: str) -> list[dict[str, Any]]:
     ]
 
 
-def texts_are(page: Rendered, key: str, *expected: str) -> None:
-    """Assert that exactly these texts occur in the figures under a key, and claim them."""
-    found = page.found(key, "figure")
-    assert {item.text for item in found} == set(expected)
-    for item in found:
-        item.claimed = True
-
-
 def nothing_else(
     page: Rendered,
     *compared: str,

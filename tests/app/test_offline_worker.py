@@ -243,17 +243,24 @@ def test_quantities_are_pythons_under_the_edits(worker, passes, translator):
     assert not worker.translate()["quantities"]
 
 
+def rounded(lens: Any) -> dict[str, np.ndarray]:
+    """Return a lens's matrices as the page reads them, which rounds them to 8 bits."""
+    return {
+        side: np.stack([dequantised(*quantised(J_DD)) for J_DD in lens.jacobians[side]])
+        for side in SIDES
+    }
+
+
 @pytest.mark.parametrize("name", ["plain", "edited"])
 def test_the_states_say_what_they_say_in_python(worker, passes, translator, name):
     """The page rounds the matrices to 8 bits; with these, Python reads what the page reads."""
     sentence = worker.translate(edits=EDITS if name == "edited" else "")["sentence"]
     found, record = worker.answer("lens", sentence=sentence), passes[name]
     lens = load_lens(translator.card)
-    rounded = {
-        side: np.stack([dequantised(*quantised(J_DD)) for J_DD in lens.jacobians[side]])
-        for side in SIDES
-    }
-    read, exact = readings(translator, record, rounded), core.jacobian_lens(translator, record)
+    read, exact = (
+        readings(translator, record, rounded(lens)),
+        core.jacobian_lens(translator, record),
+    )
     texts = [token["text"] for token in found["lens"].pop("tokens")]
     assert_close(found["lens"], lens_facts(lens.about), "lens")
     for side in SIDES:
@@ -335,12 +342,7 @@ def test_a_pushed_state_does_what_it_does_in_python(worker, translator):
     step = [token.id for token in record.target_out].index(push.old)
     assert rival.target_out[step].id == push.new != push.old, "towards the other translation"
     assert data["push"]["position"] == push.position == 1 and push.layer == 0
-    lens = load_lens(translator.card)
-    rounded = {
-        side: np.stack([dequantised(*quantised(J_DD)) for J_DD in lens.jacobians[side]])
-        for side in SIDES
-    }
-    expected = curve(translator, record, rounded, push, step, 20)
+    expected = curve(translator, record, rounded(load_lens(translator.card)), push, step, 20)
     found = data["curve"]
     assert found["strengths"] == expected.strengths.tolist()
     for name, array in (

@@ -10,7 +10,6 @@ from streamlit.testing.v1 import AppTest
 from app.look.markdown import plain
 from app.state import models
 from app.views import VIEWS
-from tests.app.conftest import clear_caches
 from tests.core import strange_folders
 
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
@@ -20,13 +19,10 @@ MARKDOWN = ("error", "warning", "info", "caption", "markdown", "button", "button
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
+def root(checkpoints):
     """A folder of checkpoints with one tiny network, with room for the app's examples."""
-    strange_folders.network(max_length=200)(strange_folders.good(tmp_path / "scratch-de-en"))
-    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
-    clear_caches()
-    yield tmp_path
-    clear_caches()
+    strange_folders.network(max_length=200)(strange_folders.good(checkpoints / "scratch-de-en"))
+    return checkpoints
 
 
 def opened() -> AppTest:

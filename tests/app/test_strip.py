@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +14,10 @@ import numpy as np
 import pytest
 
 from app.components.explorer.payload import lens_answer, payload
-from app.state import models
 from app.views.shared.explorer import _readings
 from core import analyse
 from core.checkpoint.folder import read_card
 from core.translator import Translator
-from tests.app.conftest import clear_caches
 from tests.app.explorer_drawn import at, mount
 from tests.app.explorer_harness import Token, synthetic_record
 from tests.app.mounted import Mounted, plain
@@ -328,13 +325,10 @@ def test_an_edited_pass_is_read_again(read: Mounted) -> None:
 
 
 @pytest.fixture
-def small_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = strange_folders.good(tmp_path / "scratch-de-en")
+def small_network(checkpoints: Path) -> Path:
+    folder = strange_folders.good(checkpoints / "scratch-de-en")
     strange_folders.network(max_length=200)(folder)
-    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
-    clear_caches()
-    yield folder
-    clear_caches()
+    return folder
 
 
 @pytest.mark.parametrize(("most", "asks"), [(0, True), (10**9, None)])

@@ -8,22 +8,12 @@ from app.state import models, results
 from app.views import VIEWS
 from core.text.tokenizer import normalise
 from tests import mixed_network, small
-from tests.app.conftest import clear_caches
 from tests.app.rendered import Rendered, render, skip, unpacked
 
 MARKUP = "<script>alert(1)</script> [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
 INVISIBLE = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"
 ODD = [f"{MARKUP} {INVISIBLE}", "Ein Hund und " * 20]  # the second has sixty words
 each_view = pytest.mark.parametrize("path", VIEWS, ids=lambda path: path or "translate")
-
-
-@pytest.fixture
-def checkpoints(tmp_path, monkeypatch):
-    """An empty folder in the place of the shipped checkpoints."""
-    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
-    clear_caches()
-    yield tmp_path
-    clear_caches()
 
 
 def enter(path: str, text: str, **state: str) -> Rendered:

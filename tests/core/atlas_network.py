@@ -13,13 +13,12 @@ from core.atlas.corpus import CHUNK, Corpus, chunked, corpus
 from core.atlas.sums import Sums
 from core.checkpoint.configuration import ListedFile
 from core.checkpoint.folder import Card, Checkpoint
-from core.data.batches import collate, encode_pairs
 from core.model.build import build
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.search.beam import greedy
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import BOS, EOS, PAD
+from core.text.tokenizer import BOS, EOS
 from tests import small
 
 PAIRS = [*small.SENTENCES, *(tuple(map(str.upper, pair)) for pair in small.SENTENCES)]
@@ -41,13 +40,7 @@ def checkpoint(**shape: int) -> Checkpoint:
     shape = {**SHAPE, **shape}
     torch.manual_seed(3)
     model = build("scratch", small.config(**sizes, **shape))
-    batch = collate(list(encode_pairs(small.SENTENCES, *both)))
-    adam = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(STEPS):
-        adam.zero_grad()
-        logits = model(batch.source, batch.target_in).transpose(1, 2)
-        F.cross_entropy(logits, batch.target_out, ignore_index=PAD).backward()
-        adam.step()
+    small.learn(model, both, STEPS)
     file = ListedFile("", 0, "0")
     card = Card(
         "scratch", "de", "en", model.config, {}, file, (file, file), "0", folder=Path(), metrics={}

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from core import command, train
 from core.checkpoint.folder import load, save
-from core.data.batches import collate, encode_pairs
 from core.data.corpora import CORPORA
-from core.text.tokenizer import PAD
 from core.translator import Translator
 from tests import small
 from tests.core import saved_folders
@@ -54,13 +51,7 @@ def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
     folder = shutil.copytree(checkpoint_folder, tmp_path_factory.mktemp("t") / "scratch-de-en")
     learned = load(folder)
     model, both = learned.model, (learned.source_tokenizer, learned.target_tokenizer)
-    batch = collate(list(encode_pairs(small.SENTENCES, *both)))
-    adam = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(250):
-        adam.zero_grad()
-        logits = model(batch.source, batch.target_in).transpose(1, 2)
-        F.cross_entropy(logits, batch.target_out, ignore_index=PAD).backward()
-        adam.step()
+    small.learn(model, both, 250)
     card = learned.card
     languages = card.source_language, card.target_language
     save(folder, model, card.architecture, languages, both, card.training, card.metrics)

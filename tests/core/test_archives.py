@@ -29,6 +29,7 @@ from core.record.record import TranslationRecord
 from core.serving import wire
 from core.translator import InputError, Translator
 from tests.core import strange_folders
+from tests.core.test_record import npy
 
 KINDS = ("encoder", "decoder", "cross")
 Members = dict[str, bytes]
@@ -42,12 +43,6 @@ class Case(NamedTuple):
     change: Change = lambda members: None
     spoil: Callable[[bytes], bytes] = bytes
     packed: int = zipfile.ZIP_DEFLATED
-
-
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
 
 
 def hostile(content: bytes, case: Case) -> bytes:

@@ -4,7 +4,6 @@ import dataclasses
 import io
 import json
 import re
-import zipfile
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +17,7 @@ from core.analysis.rollout import can_roll_out, rollout
 from core.kinds import KINDS
 from core.record.record import RecordHypothesis, TranslationRecord
 from core.translator import Translator
+from tests.core.test_record import archive, members, npy
 from tests.small import refused
 
 SOURCE = ["▁Ein", "▁H", "und", "▁lacht", "</s>"]
@@ -292,20 +292,11 @@ def test_wrong_shapes_and_tokens_are_rejected_in_one_line():
 
 def saved(record: TranslationRecord, change=lambda words: None, **arrays: np.ndarray) -> bytes:
     """Return the saved record with its JSON modified in place and arrays replaced."""
-    with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
-        members = {name: opened.read(name) for name in opened.namelist()}
-    words = json.loads(np.load(io.BytesIO(members["words.npy"])).tobytes())
+    kept = members(record)
+    words = json.loads(np.load(io.BytesIO(kept["words.npy"])).tobytes())
     change(words)
     arrays["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
-    for name, array in arrays.items():
-        buffer = io.BytesIO()
-        np.save(buffer, array)
-        members[f"{name}.npy"] = buffer.getvalue()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
-        for name, content in members.items():
-            opened.writestr(name, content)
-    return buffer.getvalue()
+    return archive(kept | {f"{name}.npy": npy(array) for name, array in arrays.items()})
 
 
 ONES = {"decoder_mask": np.ones((T, T), bool)}
