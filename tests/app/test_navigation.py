@@ -457,7 +457,7 @@ OF_SCRIPTS |= {"bugs": {"bug_layer", "bug_head"}, "comparison": {"compare_layer"
 """The parameters that a page's script writes to the URL, instead of Python."""
 
 
-@pytest.mark.parametrize("path", ["steps", "heads", "bugs", "training"])
+@pytest.mark.parametrize("path", ["steps", "bugs", "training"])  # Heads has its own
 def test_scripts_keep_the_choices_of_a_link(local_page: Page, serve, path):
     asked = COMMON | CHOICES[path]
     opened(local_page, serve, path, **asked)

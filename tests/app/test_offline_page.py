@@ -518,17 +518,14 @@ def test_the_interface_for_programs_answers_as_python(visit, inspect):
         page.evaluate("window.headlight.translate('x'.repeat(501))")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
-def test_the_page_fits_narrow_and_wide_screens_in_both_schemes(
-    browser, offline_file, width, scheme
-):
-    context = browser.new_context(
-        offline=True, viewport={"width": width, "height": 844}, color_scheme=scheme
-    )
-    with opened(context, offline_file) as page:
+def test_the_page_fits_narrow_and_wide_screens_in_both_schemes(visit):
+    page = visit(source=SHORT)
+    for width, scheme in ((390, "dark"), (1440, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        expect(explorer(page)).to_have_attribute("data-theme", scheme)
         shown(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        expect(explorer(page)).to_have_attribute("data-theme", scheme)
         colours = page.evaluate(
             "['body', '.explorer'].map((e) => getComputedStyle(document.querySelector(e)).color)"
         )
@@ -537,7 +534,6 @@ def test_the_page_fits_narrow_and_wide_screens_in_both_schemes(
         assert faint["texts"] > 100 and faint["low"] == []
         side = page.locator(".side").bounding_box()
         assert side is not None and (side["width"] < width / 3) == (width > 1000)
-    context.close()
 
 
 def test_everything_is_reached_by_keyboard_and_named(visit):
