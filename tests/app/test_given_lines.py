@@ -8,20 +8,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from app.components.assets import joined
+from app.export.weights import tokenizer_of_page
 from core.analysis.quality_warnings import FUNCTION_WORDS, warnings_about
-from core.text import load
-from core.text.line import marks, read, tokens_and_words
-from tests.app.test_offline_subwords import SHIPPED, STRANGE, small, stored, texts
+from core.text.line import marks, read
+from tests.app.test_offline_tokenizers import SHIPPED, texts
 from tests.app.texts import TEXTS
 from tests.given_lines import GIVEN
 
 ROOT = Path(__file__).parents[2]
 LINES = [given.line for given in GIVEN]
 MANY = [*LINES, *TEXTS, *texts(300)]
-MOSES = small("▁", "apos", "quot", "amp", "a", "x@@", "y")
 
 
 def asked(page: Any, script: str, what: str, **given: Any) -> Any:
@@ -33,24 +30,6 @@ def asked(page: Any, script: str, what: str, **given: Any) -> Any:
     return json.loads(page.evaluate(work, json.dumps(given)))
 
 
-@pytest.mark.parametrize("values", [SHIPPED, MOSES, *STRANGE])
-def test_tokens_and_words_are_pythons(shared_page, values):
-    fields = "(t) => [t.id, t.piece, t.text, t.starts_word, t.special, t.unknown]"
-    found = asked(
-        shared_page,
-        "app/components/offline/worker.js",
-        f"((tokenizer) => lines.map((line) => {{ const found = tokensAndWords(tokenizer, line);"
-        f" return [found.tokens.map({fields}), found.words]; }}))(new Tokenizer(stored))",
-        stored=stored(values),
-        lines=MANY,
-    )
-    tokenizer = load(values)
-    for line, (tokens, words) in zip(MANY, found, strict=True):
-        own, own_words = tokens_and_words(tokenizer, line)
-        assert [tuple(token) for token in tokens] == [astuple(token) for token in own], ascii(line)
-        assert words == own_words, ascii(line)
-
-
 def test_lines_are_read_as_the_table_says(shared_page):
     """The table itself, without Python's reading in between."""
     found = asked(
@@ -59,7 +38,7 @@ def test_lines_are_read_as_the_table_says(shared_page):
         "((tokenizer) => lines.map((line) => { const found = tokensAndWords(tokenizer, line);"
         " return wordsOfLine(line).map((_, word) => found.tokens.filter((_, at) =>"
         " found.words[at] === word).map(({ text }) => text).join('')); }))(new Tokenizer(stored))",
-        stored=stored(SHIPPED),
+        stored=tokenizer_of_page(SHIPPED),
         lines=LINES,
     )
     assert found == [given.words for given in GIVEN]
