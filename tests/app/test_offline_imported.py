@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import spacy
 import torch
 from playwright.sync_api import BrowserContext, Page, expect
 
-from app.components.assets import joined
 from app.export import offline, site
 from app.export.rounding import rounded_checkpoint
 from app.export.weights import as_text, tokenizer_of_page
@@ -32,7 +29,8 @@ from core.translator import Translator
 from tests.app.conftest import opened_offline
 from tests.app.foreign_models import IMPORTED, SENTENCES
 from tests.app.test_offline_page import part, unpacked
-from tests.offline_equality import NETWORK, OfflineNetwork, compare
+from tests.app.test_offline_tokenizers import same, same_decoding
+from tests.offline_equality import OfflineNetwork, compare
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "friendshipkim": {},
@@ -141,17 +139,6 @@ def test_a_family_translates_as_in_python(computing_page: Page, folders, family,
             assert np.allclose(effects[kind], changes.ravel(), atol=1e-4)
 
 
-WORDS = f"""(json) => {{
-    {joined(NETWORK / "tokenizers.js")}
-    const {{ stored, lines, ids }} = JSON.parse(json);
-    const {{ target: words }} = tokenizersOf({{ tokenizer: stored }});
-    const fields = (t) => [t.id, t.piece, t.text, t.starts_word, t.special, t.unknown];
-    const all = (line) => words.placed(line).map((one) => [...fields(one.token), one.start]);
-    const placed = lines.map(all);
-    return JSON.stringify([placed, ids.map((one) => words.decode(one))]);
-}}"""
-
-
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("language", ["de", "en"])
 def test_words_are_split_and_joined_as_in_python(computing_page: Page, language, lower):
@@ -164,13 +151,8 @@ def test_words_are_split_and_joined_as_in_python(computing_page: Page, language,
         for _ in range(300)
     ] + list(LINES)
     words = WordTokenizer.train(lines[::2] + list(LINES), language, 1, lower)
-    ids = [draw.choices(range(words.size), k=draw.randrange(12)) for _ in range(300)]
-    stored = tokenizer_of_page(words.to_json())
-    asked = json.dumps({"stored": stored, "lines": lines, "ids": ids})
-    placed, texts = json.loads(computing_page.evaluate(WORDS, asked))
-    for line, found in zip(lines, placed, strict=True):
-        assert found == [[*astuple(token), at] for token, at in words.placed(line)], line
-    assert texts == [words.decode(one) for one in ids]
+    same(computing_page, words.to_json(), lines)
+    same_decoding(computing_page, words.to_json())
 
 
 def test_what_the_page_cannot_run_is_refused_in_one_line(tmp_path, folders):
