@@ -51,7 +51,10 @@ def run(arguments: Namespace) -> None:
                 )
                 for line, one in enumerate(translations, start=first + chunk[0]):
                     sys.stdout.buffer.write(one.text.encode() + b"\n")
-                    if reasons := translator.quality_warnings(one).reasons(language, printable):
+                    reasons = translator.quality_warnings(one).reasons(language, printable)
+                    if one.source.strip() and not one.text:
+                        reasons.append("the translation is empty: it has special tokens only")
+                    if reasons:
                         sys.stderr.write(f"line {line}: {'; '.join(reasons)}\n")
                 sys.stdout.buffer.flush()
 

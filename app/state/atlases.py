@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -69,7 +69,7 @@ def lines_of(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class OwnAtlas:
-    """The atlas of a visitor's text, and one line for each line that was left out."""
+    """The atlas of a visitor's text, and one line for each thing that was left out."""
 
     atlas: Atlas
     skipped: tuple[str, ...]
@@ -87,19 +87,41 @@ def own_atlas(
     and the seconds left, 0 if unknown. Raises BusyError, and ValueError for lines that the model
     cannot take.
     """
-    from core.atlas.own_text import own_text, parts
+    from core.atlas.own_text import MAX_RANDOM, own_text, parts
     from core.experiments.experiment import Progress
 
     model = translator(card)
     borrow = partial(model.exclusive_model, waiting.raise_if_cancelled)
 
+    def translated(part: Sequence[str]) -> list[str]:
+        return [one.text for one in model.translate(part, DecodeConfig(beam=1))]
+
+    def estimate(short: list[str]) -> tuple[float, float]:
+        """Return about how long translating and measuring take, from a trial of one line."""
+        line = min(short, key=len)
+        start = time.perf_counter()
+        pairs = [(line, translated([line])[0] or line)]
+        between = time.perf_counter()
+        steps = own_text(borrow, model.checkpoint, pairs)
+        next(steps)  # the maps, which take little
+        middle = time.perf_counter()
+        step = next(steps)
+        measured = (time.perf_counter() - middle) * step.total / step.done
+        times = sum(map(len, short)) / len(line)
+        return (between - start) * times, measured * times
+
     def begin() -> Steps[OwnAtlas]:
         fits = [_fits(model, line) for line in lines]
         short = [line for line, fit in zip(lines, fits, strict=True) if fit]
         found: list[str] = []
+        translating, measuring = estimate(short) if short else (0.0, 0.0)
+        yield Progress(0, 2 * len(lines), translating + measuring)
+        start = time.perf_counter()
         for part in parts(short, len, _TRANSLATED_AT_ONCE):
-            found += [one.text for one in model.translate(part, DecodeConfig(beam=1))]
-            yield Progress(len(found), 2 * len(short))
+            found += translated(part)
+            each = (time.perf_counter() - start) / len(found)
+            left = each * (len(short) - len(found)) + measuring
+            yield Progress(len(found), 2 * len(short), left)
         translations = iter(found)
         # A line that is too long is paired with itself: `own_text` skips it and says why.
         pairs = [
@@ -108,7 +130,9 @@ def own_atlas(
         ]
         atlas, text = yield from _second_half(own_text(borrow, model.checkpoint, pairs))
         origin = replace(atlas.origin, command=_own_command(card))
-        return OwnAtlas(replace(atlas, origin=origin), text.skipped)
+        large = card.parameters > MAX_RANDOM
+        skipped = (*[_no_labels(card)] * large, *text.skipped)
+        return OwnAtlas(replace(atlas, origin=origin), skipped)
 
     with (
         log.request("own text", card.folder.name),
@@ -137,6 +161,13 @@ def _second_half(steps: Steps[T]) -> Steps[T]:
         taken = time.perf_counter() - start
         left = taken * (step.total - step.done) / step.done if step.done else 0.0
         yield step._replace(done=step.total + step.done, total=2 * step.total, so_far=left)
+
+
+def _no_labels(card: Card) -> str:
+    return (
+        f"random networks of {card.parameters:,} weights, so no head is labelled with a role: "
+        "a label needs this comparison"
+    )
 
 
 def _own_command(card: Card) -> str:

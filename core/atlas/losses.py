@@ -52,7 +52,7 @@ def losses_without(
     return np.concatenate(
         [
             -log_probs_without(checkpoint.model, source, target, batch, means)
-            for batch in choice_batches(choices, source, target)
+            for batch in choice_batches(checkpoint.model.config, choices, source, target)
         ]
     )
 

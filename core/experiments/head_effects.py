@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.analysis.head_effects import HeadEffects, PairEffects
+from core.analysis.head_effects import HeadEffects, PairEffects, products_without
+from core.config import ModelConfig
 from core.experiments.experiment import (
     Borrow,
     Ids,
@@ -34,6 +35,7 @@ from core.record.edits import Head
 Off = frozenset[Head]
 
 _TOKENS = 1280  # of a batch, counted on the longer side (source or target)
+_PRODUCTS = 5e10  # of a batch: few rows of a large network, which take about two seconds
 
 
 @of_pass_in_batches
@@ -48,7 +50,7 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
     `Progress.so_far` fills quickly. Its values are NaN for heads that have not been ablated yet.
     """
     with borrow() as model:
-        heads = heads_of(model, KINDS)[::-1]
+        heads, config = heads_of(model, KINDS)[::-1], model.config
     shapes = {
         kind: (1 + max(layer for of, layer, _ in heads if of == kind), -1, len(target))
         for kind in KINDS
@@ -56,7 +58,7 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
     choices: list[Off] = [frozenset(), *(frozenset({head}) for head in heads)]
     rows = np.full((len(choices), len(target)), np.nan)
     done = 0
-    for part in choice_batches(choices, source, target):
+    for part in choice_batches(config, choices, source, target):
         rows[done : done + len(part)] = _ablated(borrow, source, target, part)
         done += len(part)
         unedited_T, of_head = rows[0], dict(zip(heads, rows[1:], strict=True))
@@ -82,18 +84,19 @@ def pair_effects(borrow: Borrow, source: Ids, target: Ids, kind: Kind) -> Steps[
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}: choose encoder, decoder or cross")
     with borrow() as model:
-        heads, H = heads_of(model, (kind,)), model.config.heads(kind)
+        heads, config = heads_of(model, (kind,)), model.config
     pairs = list(combinations_with_replacement(range(len(heads)), 2))
     choices = [frozenset({heads[a], heads[b]}) for a, b in pairs]
     found_NNT = np.empty((len(heads), len(heads), len(target)))
     unedited_T = _ablated(borrow, source, target, [frozenset()])[0]
     done = 0
-    for part in choice_batches(choices, source, target):
+    for part in choice_batches(config, choices, source, target):
         changes = _ablated(borrow, source, target, part) - unedited_T
         for (a, b), change_T in zip(pairs[done : done + len(part)], changes, strict=True):
             found_NNT[a, b] = found_NNT[b, a] = change_T
         done += len(part)
         yield Progress(done, len(pairs))
+    H = config.heads(kind)
     return PairEffects(kind, len(heads) // H, H, found_NNT)
 
 
@@ -104,9 +107,13 @@ def heads_of(model: Seq2Seq, kinds: Sequence[Kind] = KINDS) -> list[Head]:
     return [(site.kind, site.layer, head) for site in sites for head in range(site.num_heads)]
 
 
-def choice_batches(choices: Sequence[Off], source: Ids, target: Ids) -> list[Sequence[Off]]:
-    """Split choices into batches, to bound the memory that `log_probs_without` needs."""
-    return row_batches(choices, source, target, _TOKENS)
+def choice_batches(
+    config: ModelConfig, choices: Sequence[Off], source: Ids, target: Ids
+) -> list[Sequence[Off]]:
+    """Split choices into batches, to bound the memory and time that `log_probs_without` needs."""
+    lengths = len(source), len(target)
+    rows = _PRODUCTS // products_without(config, "encoder", 0, *lengths)
+    return row_batches(choices, source, target, min(_TOKENS, int(rows) * max(lengths)))
 
 
 def _ablated(borrow: Borrow, source: Ids, target: Ids, choices: Sequence[Off]) -> Doubles:

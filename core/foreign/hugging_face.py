@@ -460,6 +460,7 @@ def _copies(weights: Weights, names: Names, shared: bool, tied: bool) -> dict[st
 
 
 def _two_models(of: Tables) -> _Vocabularies:
+    vocabularies.check_direction(of.folder, of.options)
     return read_tokenizers(of.folder, of.options, of.sizes, of.ids, of.shared)
 
 

@@ -49,6 +49,8 @@ class _Settings(TypedDict):
     task_specific_params: NotRequired[Any]
     src_lang: NotRequired[Any]
     tgt_lang: NotRequired[Any]
+    source_lang: NotRequired[Any]
+    target_lang: NotRequired[Any]
 
 
 def sentencepiece(
@@ -215,6 +217,18 @@ def _prefix(folder: Path, options: Options) -> str:
     for name in (f"translation_{options.languages[0]}_to_{options.languages[1]}", "prefix"):
         task = task.get(name) if isinstance(task, dict) else None
     return task if isinstance(task, str) else ""
+
+
+def check_direction(folder: Path, options: Options) -> None:
+    """Raise ValueError if the folder's settings name the reverse of the chosen languages."""
+    settings = _settings(folder, "tokenizer_config.json")
+    source, target = options.languages
+    own = settings.get("source_lang"), settings.get("target_lang")
+    if own == (target, source) and not options.any_codes:
+        raise ValueError(
+            f"{shown(folder)} translates from {target} to {source}, as its tokenizer_config.json "
+            f"says: let --out end with -{target}-{source}"
+        )
 
 
 def _settings(folder: Path, name: str) -> _Settings:

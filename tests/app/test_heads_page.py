@@ -20,6 +20,7 @@ from app.components.atlas.measures import measures
 from app.components.atlas.story import KIND_WORDS
 from app.state import atlases, models, results
 from core.atlas.atlas import Atlas
+from core.atlas.labels import labels
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.experiments import head_effects
@@ -279,11 +280,13 @@ def test_own_text_is_translated_in_batches_that_others_can_wait_for(
     monkeypatch.setattr(translator, "translate", noted)
     lines, progress = (*LINES, *LINES, LINES[0]), []
     own = atlases.own_atlas(card, lines, lambda *done: progress.append(done), lambda ahead: None)
+    trial, *batches = batches
+    assert trial == [min(lines, key=len)] and progress[0][1] > 0
     assert [line for batch in batches for line in batch] == [*lines]
     assert all(len(batch) == 1 or sum(map(len, batch)) <= 60 for batch in batches)
     assert len(own.atlas.quoted) > 1 and len(batches) > 2
     shares, seconds = zip(*progress, strict=True)
-    assert list(shares) == sorted(shares) and shares[0] == len(batches[0]) / len(lines) / 2
+    assert list(shares) == sorted(shares) and shares[1] == len(batches[0]) / len(lines) / 2
     assert shares[-1] == 1.0 and seconds[-1] == 0.0 and max(seconds) > 0
 
 
@@ -310,12 +313,15 @@ def test_the_time_left_counts_what_each_batch_multiplies(monkeypatch: pytest.Mon
         for layer in range(4)
         for _ in range(4)
     ]
-    ends = [15, 31, 47, 48]  # the first batch has the pass with all heads, too
+    each.insert(0, each[0])  # the pass with all heads
+    ends = [16, 32, 48, 49]
     shares = [sum(each[:end]) / sum(each) for end in ends]
-    assert [share for share, _ in progress[2:]] == pytest.approx([(1 + s) / 2 for s in shares])
+    assert [share for share, _ in progress[3:]] == pytest.approx([(1 + s) / 2 for s in shares])
+    # The trial takes a second for the translation and one for the first batch.
+    trial = [1 + 1 / shares[0], 1 / shares[0]]
     # One call of the clock at the start, and then one for each step, the first one included.
     expected = [(2 + n) * (1 - s) / s for n, s in enumerate(shares)]
-    assert [seconds for _, seconds in progress] == pytest.approx([0, 0, *expected])
+    assert [seconds for _, seconds in progress] == pytest.approx([*trial, 0, *expected])
 
 
 @pytest.mark.parametrize(
@@ -335,12 +341,19 @@ def test_the_bar_tells_the_time_left(monkeypatch, beside: Callable, seconds, sai
     assert told == [said]
 
 
-def test_a_line_that_is_too_long_is_left_out(beside: Callable) -> None:
+def test_a_long_line_and_large_random_networks_are_left_out(beside: Callable, monkeypatch) -> None:
     beside(None)
+    parameters = models.cards()["de-en", "scratch"].parameters
+    monkeypatch.setattr("core.atlas.own_text.MAX_RANDOM", parameters - 1)
     text = f"{LINES[0]}\n{'§ß' * 250}\n{LINES[1]}\n{LINES[0]}"
     page = render("heads", act=lambda app: measured(app, text))
     assert [pair[0] for pair in shown(page, "own_atlas")["quoted"]] == [*LINES[:2], LINES[0]]
     page.claim_matching(r"Left out: line 2 has \d+ tokens with \S+: the limit is 256\.")
+    page.claim_matching(rf"Left out: random networks of {parameters:,} weights, so no head is .*")
+    # What is left out is not computed, and no role exceeds a null that was not measured.
+    own = page.app.session_state["saved own atlas"][1].atlas
+    assert all(np.isnan(own.arrays[f"role_{kind}_random"]).all() for kind in KINDS)
+    assert not any(labels(own))
 
 
 def test_nothing_of_own_text_is_stored(beside: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

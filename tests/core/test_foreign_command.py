@@ -36,6 +36,18 @@ def test_a_folder_is_written_and_reported(lines, opus, tmp_path):
     assert code == 1 and "exists already: choose another --out" in error
 
 
+def test_a_folder_of_the_other_direction_is_named(lines, theirs, tmp_path):
+    """Its languages are known only if its tokenizer's settings say them; a check needs none."""
+    languages = {"source_lang": "en", "target_lang": "de"}
+    (theirs / "tokenizer_config.json").write_text(json.dumps(languages))
+    command = convert, "--from", "marian", theirs, "--out"
+    code, _, error = lines(*command, tmp_path / "wrong-de-en")
+    assert code == 1 and "from en to de, as its tokenizer_config.json says" in error
+    assert "let --out end with -en-de" in error
+    for arguments in ((*command, tmp_path / "right-en-de"), (convert, "--check", theirs)):
+        assert "from en to de" not in "".join(lines(*arguments)[1:]), arguments
+
+
 def test_half_precision_on_disk_stays(lines, theirs, tmp_path):
     (file,) = theirs.glob("*.safetensors")
     halves = {name: tensor.half() for name, tensor in load_file(file).items()}

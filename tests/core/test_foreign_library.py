@@ -98,7 +98,7 @@ def agrees_with_the_library(out: Path, folder: Path, family: str) -> None:
 
 def test_a_folder_that_the_library_cannot_run_is_named(tmp_path):
     folder = saved(tmp_path / "theirs", "marian", "swish")
-    (folder / "tokenizer_config.json").write_text("[1]")
+    (folder / "tokenizer_config.json").write_text('{"eos_token": [1]}')
     with pytest.raises(ValueError, match="transformers cannot run .*theirs .*--reference") as error:
         import_network("marian", folder, tmp_path / "x-de-en", Options(languages=("de", "en")))
     assert "\n" not in str(error.value)

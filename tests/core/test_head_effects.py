@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.head_effects import HeadEffects, PairEffects
+from core.analysis.head_effects import HeadEffects, PairEffects, products_without
 from core.experiments import attribution
 from core.experiments import head_effects as module
 from core.experiments.experiment import Progress
-from core.experiments.head_effects import head_effects, log_probs_without, pair_effects
+from core.experiments.head_effects import (
+    choice_batches,
+    head_effects,
+    log_probs_without,
+    pair_effects,
+)
 from core.kinds import KINDS
 from core.model.baseline import copy_to_baseline
 from core.model.build import build
@@ -123,6 +128,15 @@ def test_batch_size_does_not_matter_and_hooks_are_removed(models, monkeypatch):
             np.testing.assert_allclose(parts.changes[kind], whole.changes[kind], atol=1e-12)
         assert np.array_equal(log_probs(model), logits)
         assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_batches_of_a_large_network_have_few_rows():
+    """As many as multiply 5e10 times at most, in passes without a head of the first layer."""
+    config = small.config(d_model=1024, num_encoder_layers=12, target_vocab_size=30_000)
+    row = products_without(config, "encoder", 0, 20, 30)
+    batches = choice_batches(config, [frozenset()] * 50, range(20), range(30))
+    assert 1 < len(batches[0]) == 5e10 // row < 1280 // 30
+    assert len(choice_batches(config, [frozenset()] * 2, range(9999), range(9999))) == 2
 
 
 # Planted networks: all other heads write zeros.
