@@ -154,12 +154,12 @@ class Scene:
         low, high = min(0.0, unmasked.min()), 1.0 if name == "rollout" else unmasked.max()
         return (-max(-low, high), max(-low, high)) if name == "scores" else (low, high)
 
-    @property
+    @cached_property
     def near(self) -> float:
         """The error of a value: other quantities are sent as two bytes."""
         return 1e-6 if self.quantity is None else (self.ends[1] - self.ends[0]) / 65535
 
-    @property
+    @cached_property
     def table(self) -> NDArray:
         """The colours of the scale, [step, rgb]."""
         signed = self.quantity and self.quantity[0] == "scores"
