@@ -49,7 +49,7 @@ def scripts_run_undisturbed() -> Iterator[None]:
 
     def wait(runner: local_script_runner.LocalScriptRunner, timeout: float) -> None:
         runner._script_thread.join(timeout)
-        check(runner, 0.1)  # stops it, if it still runs
+        check(runner, 5.0)  # stops it, if it still runs
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_script_runner, "require_widgets_deltas", wait)
