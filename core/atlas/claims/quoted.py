@@ -30,7 +30,9 @@ _SHARES = (
 )
 
 _XU = "Xu et al. 2021, arXiv 2003.09586, “Probing Word Translations in the Transformer”, abstract"
-_ALIGNMENT_HEADS = "Liu et al. 2026, “Token Alignment Heads” (ICLR), abstract"
+_ALIGNMENT_HEADS = (
+    "Liu et al. 2026, “Token Alignment Heads” (openreview.net/forum?id=q8fTgw8e5E), abstract"
+)
 _RAUQ = "Vazhentsev et al. 2026, arXiv 2505.20045 (RAUQ), abstract"
 
 _COLLAPSED = 60
@@ -207,7 +209,8 @@ PENULTIMATE = Quote(
     {},
 )
 PROBABILITY = Quote(
-    f"Fomicheva et al. 2020, “Unsupervised Quality Estimation”; {_SECOND_HAND}",
+    "Fomicheva et al. 2020, “Unsupervised Quality Estimation” (aclanthology.org/2020.tacl-1.35); "
+    f"{_SECOND_HAND}",
     "A network's own probabilities correlate with people's judgements of its translations.",
     {},
 )
