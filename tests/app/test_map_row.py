@@ -147,6 +147,10 @@ def test_masked_scores_are_called_masked(shown: Callable[..., dict[str, Any]], p
         unmasked = drawn.values[0, 1][row.mask]
         assert note == f"{before}from {fixed(unmasked.min(), 2)} to {fixed(unmasked.max(), 2)}"
     assert page.get_by_role("radiogroup", name="Layer").count() == 0, "there is only one layer"
+    part, whole = maps_of(row)
+    hidden = replace(row, maps=[part, replace(whole, mask=np.zeros((8, 8), bool))])
+    said = shown(hidden, ("over", 5, 2))["readout"]
+    assert " · part " in said and "the score" not in said, "it is not shown yet"
 
 
 @pytest.mark.parametrize(("count", "where"), [(1, "the map"), (2, "both maps"), (3, "all 3 maps")])
