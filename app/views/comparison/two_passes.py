@@ -73,5 +73,6 @@ def describe(
     on_other = "" if key == other_key else f" “{other_key}”"
     return (
         f"Most different of {count:,} weights: {at} of the {ATTENTION[kind]}. While {doing} "
-        f"“{row}”, it gives “{key}” {weights[0]}; {where}{while_other}, it gives{on_other} {weights[1]}."
+        f"“{row}”, it gives “{key}” {weights[0]}; {where}{while_other}, it gives{on_other} "
+        f"{weights[1]}."
     )
