@@ -39,7 +39,9 @@ def show_checklist(card: Card) -> None:
     key = f"checks {card.weights_sha256}"
     if again:
         session.save_result(key, time.time())
-    answer.markdown(f"##### {QUESTION}")
+    answer.markdown(f"##### {QUESTION} Comparing with torch.nn.Transformer …")
+    with place.container():
+        show(checks_figure([], 1), "checks_after_0")  # its frame: nothing below it moves
     try:
         done = results.run_checklist(
             card, session.saved_result(key), show_so_far, ProgressBar(place).show_queue
