@@ -63,7 +63,7 @@ PUBLISHED: dict[str, tuple[str, str, tuple[float, ...]]] = {
         ("2026", "", ()),
     ),
     "penultimate-layer-aligns": ("2019 1909.02074", "", ()),
-    "probability-tells-quality": ("2020", "", ()),
+    "probability-tells-quality": ("2020 2020 1.35", "", ()),
     "few-heads-hallucinate": ("2025 2505.12969", "3 20 75", (0.75,)),
     "gender-by-few-words": ("2026 2512.08440", "", ()),
     "sinks-exist": ("2024 2309.17453", "", ()),

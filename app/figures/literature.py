@@ -38,21 +38,22 @@ def board_columns(rows: Sequence[Row]) -> dict[int, Row]:
 def board_figure(rows: Sequence[Row], networks: int) -> Chart:
     """Draw each claim as a column with a dot and an interval for each network.
 
-    Claims are grouped by verdict, in the order of SHORT. The dotted line is each claim's threshold,
-    and the shaded side is the claimed one. Distances from the threshold are shares of the column's
-    largest. Blue intervals lie on the claimed side, orange ones on the other; those of undecided
-    claims are grey. A claim that was not measured has a cross. A chosen dot is larger.
+    Claims are numbered and grouped by verdict, in the order of SHORT. The dotted line is each
+    claim's threshold, and the shaded side is the claimed one. Distances from the threshold are
+    shares of the column's largest. Blue intervals lie on the claimed side, orange ones on the
+    other; those of undecided claims are grey. A claim that was not measured has a cross. A chosen
+    dot is larger.
     """
     columns = board_columns(rows)
-    groups: dict[float, str] = {}
-    first = 1
+    # Numbers alternate between two lines: on a narrow page, one line has no room for all.
+    below: dict[float, str] = {
+        x: f"<br>{n}" if n % 2 == 0 else f"{n}<br>" for n, x in enumerate(columns, 1)
+    }
     for verdict, word in SHORT.items():
         if at := [x for x, row in columns.items() if row.verdict == verdict]:
-            lines = [str(len(at)), *textwrap.wrap(word, 6, break_long_words=False)]
-            last = first + len(at) - 1
-            lines.append(f"{first}–{last}" if last > first else str(first))
-            groups[(at[0] + at[-1]) / 2] = "<br>".join(lines)
-            first = last + 1
+            lines = textwrap.wrap(word, 6, break_long_words=False)
+            middle = (at[0] + at[-1]) / 2
+            below[middle] = "<br>".join([below.get(middle, "<br>"), *lines])
     dots: dict[Ink, list[_Dot]] = {}
     for x, row in columns.items():
         for colour, dot in _column(x, row, networks):
@@ -71,11 +72,11 @@ def board_figure(rows: Sequence[Row], networks: int) -> Chart:
     last = max(columns)
     names = [columns[x].claim.claim if x in columns else "" for x in range(last + 1)]
     sides = {"tickmode": "array", "tickvals": [-0.5, 0.5], "ticktext": ["against", "for"]}
-    below = {"tickmode": "array", "tickvals": list(groups), "ticktext": list(groups.values())}
+    ticks = {"tickmode": "array", "tickvals": list(below), "ticktext": list(below.values())}
     between = {"tickvals": [x + 0.5 for x in range(-1, last + 1)], "showgrid": True}
     grid = {"minor": between | {"gridcolor": Ink("hairline")}, "range": [-0.7, last + 0.7]}
     axes = {
-        "x": Axis(below | grid, names),
+        "x": Axis(ticks | grid | {"tickangle": 0}, names),
         "y": Axis(sides | {"range": [-1.06, 1.06], "tickangle": -90}),
     }
     shapes = [_shaded("y", 0, 1.06), rule("y", 0, INK, "dot", 1.5)]

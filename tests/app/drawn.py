@@ -102,9 +102,9 @@ def drawn_component(
 ) -> Callable[[str, str], list[Any]]:
     """Mount a component in an empty page, without a server; `root` is its root's selector.
 
-    `data` is JSON or packed bytes. `window.sent` gets what the component reports, and
-    `window.saved` its files. Return `drawn(selector, script)`: what the script says of each element
-    `at`, in order.
+    `data` is JSON or packed bytes; `again` takes an update. `window.sent` gets what the component
+    reports, and `window.saved` its files. Return `drawn(selector, script)`: what the script says of
+    each element `at`, in order.
     """
     folder = COMPONENTS / name
     colours = PALETTES[theme]
@@ -122,8 +122,10 @@ def drawn_component(
           URL.createObjectURL = (blob) => {{ saved.push(blob); return "#saved"; }};
           if (isBytes) data = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
           const send = (...told) => sent.push(told);
+          const told = {{ key: "it", setStateValue: send, setTriggerValue: send }};
           const parentElement = document.querySelector("main");
-          render({{ data, parentElement, key: "it", setStateValue: send, setTriggerValue: send }});
+          window.again = (data) => render({{ data, parentElement, ...told }});
+          again(data);
         }}""",
         [b64encode(data).decode() if is_bytes else data, is_bytes],
     )

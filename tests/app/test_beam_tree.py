@@ -102,6 +102,11 @@ def test_a_tree_that_hides_its_winner_shows_no_score(page: Page) -> None:
     assert not tree.root.locator(".winner, .flag").count()
     tree.choose(len(NODES) - 1)
     assert [name for name, *_ in tree.arithmetic()] == ["log-probability"]
+    box = tree.part("all-results").bounding_box()
+    page.evaluate("(data) => again(data)", DATA)  # the question below is answered, and stays there
+    assert box and tree.part("all-results").bounding_box() == box
+    tree.part("results-title").click()
+    assert tree.part("results").is_visible()
 
 
 def test_a_status_counts_those_that_were_better_not_the_beam(page: Page) -> None:

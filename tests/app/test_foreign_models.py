@@ -12,8 +12,9 @@ import sys
 import pytest
 
 from app.export import arrays, page
-from app.state import folders, models
+from app.state import folders, models, results
 from core.checkpoint.folder import read_card
+from core.checkpoint.imported import Imported
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
 from core.text.words import WordTokenizer
@@ -220,6 +221,22 @@ def test_other_pages_name_author_and_licence(named, name):
         assert f"opus-ar-en ({CREDIT}): as converted, in the scratch code" in every
         assert "opus-ar-en: " not in every and "as trained" not in every.split("night")[0]
     assert not any("from scratch" in item.text.lower() for item in shown.items)
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_what_torch_cannot_compute_was_compared_on_import(named, monkeypatch, passed):
+    """With the original, so the page need not say that nothing was compared."""
+
+    def refused(*_: object) -> None:
+        raise ValueError("torch.nn.Transformer lacks x")
+
+    monkeypatch.setattr(results, "run_checklist", refused)
+    monkeypatch.setattr(Imported, "passed", passed)
+    shown = render("comparison", direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    (said,) = shown.texts("checks_head", "markdown")
+    held = "Yes: all 2 comparisons with the original held when it was converted."
+    assert f"**{held if passed else 'Not compared.'}**" in said
+    assert "torch.nn.Transformer lacks x" in shown.texts(kind="info" if passed else "error")
 
 
 def test_files_name_author_and_licence(named):

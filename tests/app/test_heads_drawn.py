@@ -238,7 +238,7 @@ def legend_is(marks: list[Mark], cells: dict, whole: Atlas, key: str, theme: str
         assert all(text.endswith("%") == (key != "removed") for text in texts(ticks))
     said = [text.words for text in below if text.align == "left" and text.words]
     unit = [f"{UNITS[measure.unit]}, square-root scale"] if measure.signed else []
-    assert said[: len(unit)] == unit and said[len(unit)].startswith("Hill")
+    assert said[: len(unit)] == unit and said[len(unit)].startswith("Grey bars")
     squares = measure.signed and bool(measure.no_effect.any())
     key = [np.isfinite(measure.values[:, 1:]).any(), squares]
     assert [any(word in text for text in said) for word in ("Tick", "Empty square")] == key

@@ -99,7 +99,7 @@ def test_verdicts_are_counted_and_listed(shown):
     verdicts = [row[-1].partition("]: ")[0] for row in rows.values()]
     order = [
         *(":blue[**holds**", ":orange[**does not hold**"),
-        *(":violet[**differs**", ":gray[**undecided**"),
+        *(":primary[**differs**", ":gray[**undecided**"),
     ]
     assert verdicts == [one for one in order for _ in range(verdicts.count(one))]
     assert rows["fifth-free"][1:] == (
@@ -125,7 +125,7 @@ def test_verdicts_are_counted_and_listed(shown):
     )
     assert rows["positional-heads"][2:] == (
         "92\u00a0%",
-        ":violet[**differs**]: holds in 2 of 4, not in 1, undecided in 1",
+        ":primary[**differs**]: holds in 2 of 4, not in 1, undecided in 1",
     ), "mean of all"
     assert rows["norms-align-better"][2:] == ("—", ":gray[**undecided**]: not measured")
 
@@ -160,12 +160,17 @@ def test_the_board_is_drawn_claim_by_claim(shown):
     assert len(ids) == len(columns) == len(CLAIMS), "each claim in a column of its own"
     verdicts = [row.verdict for id in ids for row in rows.values() if row.claim.id == id]
     assert verdicts == [v for v in (HOLDS, FAILS, DIFFERS, OPEN) for _ in range(verdicts.count(v))]
-    assert figure["layout"]["xaxis"]["ticktext"] == [
-        "26<br>hold<br>1–26",
-        "1<br>do not<br>hold<br>27",
-        "1<br>differ<br>28",
-        "11<br>undecided<br>29–39",
-    ]
+    axis = figure["layout"]["xaxis"]
+    below = dict(zip(axis["tickvals"], axis["ticktext"], strict=True))
+    groups = {x: re.sub("^(<br>)*[0-9]*(<br>)*", "", said) for x, said in below.items()}
+    assert {x: said for x, said in groups.items() if said} == {
+        12.5: "hold",
+        27: "do not<br>hold",
+        29: "differ",
+        36: "undecided",
+    }
+    places = {x: int(n[0]) for x, said in below.items() if (n := re.findall("[0-9]+", said))}
+    assert places == {x: n for n, x in enumerate(sorted(columns), 1)}, "numbered as in the tables"
 
 
 def test_a_dot_of_the_board_opens_its_claim(shown, monkeypatch):
@@ -188,6 +193,8 @@ def test_links_lead_to_papers_and_an_old_link_to_the_first_claim_of_its_group(sh
     page = shown(literature_family="Single heads")
     published = " ".join(page.texts("claim_few_heads_matter"))
     assert "[arXiv 1905.10650](https://arxiv.org/abs/1905.10650), “Are" in published
+    published = " ".join(shown(literature_claim="other-heads-idle").texts("claim_other_heads_idle"))
+    assert "](https://openreview.net/forum?id=" in published
     assert any(
         "claim “sinks” is not available" in t for t in shown(literature_claim="sinks").texts()
     )

@@ -121,6 +121,9 @@ def test_weights_and_their_difference_are_read_out(shown: Callable[..., dict[str
     values = [float(value) for value in data["values"].split(" ")]
     assert values == [first[6, 3], second[6, 3], difference[6, 3]], "subtracted in 64 bits"
     assert plain(shown(row, ("over", 4, 0))["readout"]).startswith("query: in₅ · key: in₁ · ")
+    said = shown(row, ("choose", "layer", 1), ("choose", "head", 2), ("over", 0, 0))["readout"]
+    printed = [float(one.replace("−", "-")) for one in re.findall(r"−?0\.\d{4}", said)]
+    assert printed[1] - printed[0] == pytest.approx(printed[2], abs=1e-9), "as it is printed"
 
 
 def test_a_map_with_words_of_its_own_is_labelled_by_them(shown: Callable[..., dict[str, Any]]):
@@ -147,6 +150,10 @@ def test_masked_scores_are_called_masked(shown: Callable[..., dict[str, Any]], p
         unmasked = drawn.values[0, 1][row.mask]
         assert note == f"{before}from {fixed(unmasked.min(), 2)} to {fixed(unmasked.max(), 2)}"
     assert page.get_by_role("radiogroup", name="Layer").count() == 0, "there is only one layer"
+    part, whole = maps_of(row)
+    hidden = replace(row, maps=[part, replace(whole, mask=np.zeros((8, 8), bool))])
+    said = shown(hidden, ("over", 5, 2))["readout"]
+    assert " · part " in said and "the score" not in said, "it is not shown yet"
 
 
 @pytest.mark.parametrize(("count", "where"), [(1, "the map"), (2, "both maps"), (3, "all 3 maps")])

@@ -136,7 +136,9 @@ def test_one_click_answers(page, chosen, right, verdict, answers, shown):
     before = asked_page.revealed(page)
     assert before["lines"] == [] and before["data"]["answered"] == ""
     assert {o["value"] + o["mark"] + o["state"] + o["shade"] for o in before["options"]} == {""}
+    place = page.locator(".option").first.bounding_box()
     told = asked_page.answer(page, [chosen], False)
+    assert page.locator(".option").first.bounding_box()["y"] == place["y"]
     assert told == state(chosen, right=right)
     assert lines(page) == [["verdict", verdict], *[["said", a] for a in answers], *END]
     assert states(page) == shown

@@ -658,7 +658,11 @@ def test_the_map_that_a_question_is_about_is_visible(path):
         found = own.maps(header["site"].lower()).copy()
         assert header["sealed"] == bool(query)
         if question["name"] == "masked":
-            assert (header["site"], header["covered"]) == ("Encoder", []), "without a mask"
+            assert (header["site"], header["covered"]) == ("Decoder", []), "without a mask"
+            ids, net = [token.id for token in own.target_out], translator("scratch-de-en")
+            unmasked = net.inspect(TWO_MEN, edits=Edits(causal_mask=False), target_ids=ids)
+            found = unmasked.decoder
+            assert found[:, :, 0, -1].min() > 0
         else:
             assert header["covered"] == [int(question["question"].rpartition(".")[2])]
             if query:
@@ -675,8 +679,9 @@ def test_the_map_that_a_question_is_about_is_visible(path):
 @pytest.mark.parametrize("lesson", ["", "1"])
 def test_the_map_after_the_change_comes_with_the_answer(lesson):
     page = render("positions", source=TWO_MEN, lesson=lesson)
-    header, (before,) = map_row(page, "pictured_positions")
+    header, (before, hidden) = map_row(page, "pictured_positions")
     np.testing.assert_array_equal(before, record(TWO_MEN).encoder)
+    assert header["maps"][1]["note"] == COVERED and not hidden.any(), "its place is kept"
     opened, maps = header["opened"], record(TWO_MEN).encoder
     previous = maps.diagonal(-1, axis1=2, axis2=3).mean(-1)
     at = opened["layer"], opened["head"]

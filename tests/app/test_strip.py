@@ -118,7 +118,7 @@ def test_the_strip_is_requested_after_painting_and_folded_to_the_last_layer(at: 
     assert cells(at, "source") == [*expected(READINGS.encoder, slice(-1, None))[:-1], []]
     assert cells(at, "target") == [[]] * (T + 1)
     assert at.page.locator("#host .source").bounding_box()["height"] == height, "it was reserved"
-    assert text(at, "source-strip") == "lens reads"
+    assert text(at, "source-strip") == "already says"
     assert at.page.locator("#host [data-part=target-strip]").is_hidden()
 
 

@@ -62,8 +62,9 @@ def claim_largest(
     at = tuple(map(int, np.unravel_index(gaps[kind].argmax(), gaps[kind].shape)))
     words = [[side[i] for side, i in zip(axis_words(one, kind), at[2:], strict=True)]
              for one in (first, second)]  # fmt: skip
+    count = f"{sum(first.maps(one).size for one in KINDS):,}"
     said = says(
-        page, "largest_of_two", str(at[1] + 1), str(at[0] + 1), *words[0],
+        page, "largest_of_two", count, str(at[1] + 1), str(at[0] + 1), *words[0],
         number(first.maps(kind)[at], 2), where, *(b for a, b in zip(*words, strict=True) if a != b),
         number(second.maps(kind)[at], 2),
     )  # fmt: skip

@@ -156,6 +156,15 @@ def test_a_stop_matches_the_record(model, direction, number):
     assert view.get("q") == row
 
 
+def test_the_last_stop_pins_the_cell_that_its_text_is_about():
+    stops = TOURS["de-en"]
+    page = render("tour", stop=str(len(stops)))
+    record = translator("scratch-de-en").inspect(stops[-1].source)
+    query, key = map_row(page, f"tour_map_{len(stops) - 1}")[0]["pinned"]
+    words = record.target_out[query - 1].text, record.source[key].text
+    assert tuple(word.strip() for word in words) == ("man", "Mann")
+
+
 def test_no_map_spells_the_winner_beside_an_open_question_about_it():
     number = next(n for n, stop in enumerate(TOURS["de-en"]) if stop.asks == "wins")
     page = render("tour", lesson="1", stop=str(number + 1))

@@ -178,14 +178,14 @@ def test_play_runs_from_the_start_to_the_end(mounted: Mounted) -> None:
     assert mounted.page.evaluate("window.every") == 450
     for step in STEPS[1:3]:
         assert mounted.do("() => tick()")["data"]["step"] == str(step)
-    assert mounted.do("() => part('run').click()")["run"] == "Play the training"
+    assert mounted.do("() => part('run').click()")["run"] == "Replay the training"
     assert mounted.page.evaluate("window.tick") is None, "paused"
     said = mounted.do("() => part('run').click()")
     assert (said["data"]["step"], said["run"]) == ("400", "Pause"), "goes on from there"
     for step in STEPS[3:]:
         assert mounted.do("() => tick()")["data"]["step"] == str(step)
     assert mounted.page.evaluate("window.tick") is None, "stops at the end"
-    assert mounted.state()["run"] == "Play the training"
+    assert mounted.state()["run"] == "Replay the training"
 
 
 def test_marks_are_listed_and_open_their_head(mounted: Mounted) -> None:

@@ -6,13 +6,14 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from app.components.assets import joined
 from app.components.training.payload import NAMES
 from core.analysis import appearance
 from core.kinds import KINDS
@@ -29,7 +30,7 @@ from tests.app.axes import (
     set_theme,
     svg_marks,
 )
-from tests.app.drawn import Mark, colour, marks_of, record, texts
+from tests.app.drawn import COMPONENTS, Mark, colour, marks_of, record, texts
 from tests.app.mounted import plain
 from tests.app.test_heads_atlas import percent
 from tests.app.test_training import go
@@ -321,6 +322,33 @@ VIEWS = (
     {"kind": "cross", "layer": "max", "head": 1, "q": 4, "k": 2, "sentence": 1},
     {"kind": "cross", "layer": "mean", "head": "mean", "q": 0, "k": 3, "sentence": 0},
 )
+
+
+def test_crowded_labels_cover_no_label_and_no_dot(page: Page) -> None:
+    crowd = [(7, 0.6), (7, 0.62), (7, 0.65), (7, 0.7), (8, 0.66), (8, 0.5), (9, 0.55), (12, 0.5)]
+    marks = [
+        {"layer": 1, "head": head, "point": point, "value": value}
+        for head, (point, value) in enumerate(crowd)
+    ]
+    script = joined(COMPONENTS / "training/timeline.js")
+    for chosen in range(len(marks)):
+        dots = page.evaluate(
+            f"""([marks, chosen]) => {{
+              {script}
+              const lane = {{ low: 0, high: 1, marks }};
+              const geometry = timelineGeometry({{ points: 20 }}, [lane], 236, true);
+              return dotsOf(geometry, lane, 0, [[1, chosen]]);
+            }}""",
+            [marks, chosen],
+        )
+        named = [dot for dot in dots if dot["isNamed"]]
+        assert chosen in [dot["mark"]["head"] for dot in named] and len(named) > 2
+        for one, other in permutations(named, 2):
+            far = abs(one["textX"] - other["textX"]) >= 24
+            assert far or abs(one["textY"] - other["textY"]) >= 12, (chosen, one, other)
+        for one, dot in product(named, dots):
+            beside = not 0 < dot["x"] - one["textX"] < 20
+            assert one["isChosen"] or beside or abs(one["textY"] - dot["y"]) >= 9, (one, dot)
 
 
 @EACH

@@ -312,7 +312,7 @@ export function fillNotes({ data, parts, chosen }) {
   const bar = !hasIntervals(measure) ? "" : " The bar at the bottom of a cell is the 95 % interval on the same scale.";
   parts["heads-note"].textContent =
     `Rows are layers, columns are heads. Colour: ${measure.explanation}.${grey}${bar}${square} ` +
-    "Hills: where the head looks on average, from 20 tokens before to 20 after the query (in cross-attention, before and after the diagonal), each scaled to its own peak.";
+    "Grey bars: where the head looks on average, from 20 tokens before to 20 after the query (in cross-attention, before and after the diagonal), each scaled to its own peak.";
   const [x, y] = [data.byKey[chosen.x], data.byKey[chosen.y]];
   const names = [...new Set([x, y])].filter((each) => each !== measure);
   const rank = isMeasured(y, chosen.head) ? `${rankOf(data, y, chosen.head).rank} of ${rankOf(data, y, chosen.head).count}` : "not measured";

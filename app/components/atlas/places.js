@@ -142,7 +142,7 @@ function drawLegend(context, theme, scale, { legend, width }) {
 
 /* What a cell shows, in words. */
 const keyOf = (measure) => [
-  "Hill: where the head looks, from 20 tokens before to 20 after",
+  "Grey bars: where the head looks, from 20 tokens before to 20 after",
   ...(hasIntervals(measure) ? ["Tick and line: the value and its 95 % interval"] : []),
   ...(measure.no_effect?.size ? ["Empty square: not distinguishable from 0"] : []),
 ];

@@ -89,11 +89,12 @@ function fillAlternatives(view, node) {
   );
 }
 
-/** @param {TreeView} view */
+/** While a question below asks which one wins, the list is an empty line: its answer does not move it. @param {TreeView} view */
 export function fillResults(view) {
   const { data, parts } = view;
   const count = data.hypotheses.length;
-  parts["all-results"].hidden = !count; // a question asks which one wins
+  parts["all-results"].hidden = !count;
+  if (!count) parts["all-results"].open = false;
   parts["results-title"].textContent = count === 1 ? "The result" : `The ${count} finished translations, best score first`;
   parts.results.replaceChildren(
     ...data.hypotheses.map(({ text, end, log_prob, score }, place) => {

@@ -145,7 +145,7 @@ export function buildStrips(explorer) {
     toggle.hidden = !hasLens(explorer) || (side === "decoder" && view.states === "folded");
     toggle.setAttribute("aria-expanded", isOpen);
     const last = rowsOf(data, side) - (side === "encoder" ? 1 : isOpen ? 1 : 2);
-    toggle.textContent = side === "encoder" && (!isOpen || root.dataset.width === "narrow") ? "lens reads" : nameOfLayer(Math.max(0, last));
+    toggle.textContent = side === "encoder" && (!isOpen || root.dataset.width === "narrow") ? "already says" : nameOfLayer(Math.max(0, last));
     toggle.title = isOpen ? "Fold" : side === "encoder" ? "What the encoder\u2019s states already say, layer by layer" : "All layers of the decoder";
     parts[`${row}-table`].replaceChildren(...(data.lens && layers.length > 1 ? spokenTable(data, side, layers) : []));
   }

@@ -163,8 +163,9 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     part.append(element("b", "", value));
     return part;
   };
+  const open = maps.filter(({ map }) => map.unmasked.includes(1)); // the others are not shown yet
   if (cell === null) {
-    const all = ["the map", "both maps"][maps.length - 1] ?? `all ${maps.length} maps`;
+    const all = ["the map", "both maps"][open.length - 1] ?? `all ${open.length} maps`;
     parts.readout.textContent = `Point at a cell to read its numbers in ${all}; click to pin it.`;
     return;
   }
@@ -173,9 +174,15 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     return;
   }
   const statements = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
-  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, map.unmasked[cell] ? exactly(map.values[cell]) : "masked")));
+  if (unmasked) open.forEach(({ map }) => statements.push(parted(`${map.short} `, map.unmasked[cell] ? exactly(printedAt(maps, map, cell)) : "masked")));
   else statements.push(element("span", "part", "masked: its numbers are not used"));
   parts.readout.replaceChildren(...statements.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
+}
+
+/* A value of a map; a difference is that of the two numbers as they are printed, unless these are equal. */
+function printedAt(maps, { minus, values }, cell) {
+  const [first, second] = (minus ?? []).map((at) => Math.round(1e4 * maps[at].map.values[cell]));
+  return (first - second) / 1e4 || values[cell];
 }
 
 /** @param {RowView} view */

@@ -122,7 +122,6 @@ function showAnswer(view) {
   if (settled || !data.every) markAnswered(view.buttons, data, new Set(data.every ? answer : [answer, ...wrong].flat()), settled);
   shadeOptions(parts.options, view.buttons, data, view.theme);
   parts.actions.hidden = settled;
-  parts.hint.hidden = settled || !data.hint;
   const given = hintsGiven(data, wrong, asked);
   root.dataset.hints = given.length;
   if (settled) revealAnswer(view);

@@ -19,7 +19,6 @@ import { drawLiveTimeline, drawStillTimeline, laneAt, markAt, pointAt, timelineG
 const POINT_EVERY = 450; // ms while playing
 const LINK_DELAY = 120; // ms: browsers throttle changes of the URL
 const [NARROW, BESIDE] = [700, 960]; // px of the page
-const RUN_SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 
 function createTraining(parent, key, makeHost = trainingHost) {
   const root = parent.querySelector(".training");
@@ -182,9 +181,10 @@ function stopRun(view) {
 }
 
 /** @param {TrainingView} view */
-function paintRun({ parts, playing }) {
-  parts["run-shape"].setAttribute("d", playing ? RUN_SHAPES.pause : RUN_SHAPES.play);
-  parts.run.setAttribute("aria-label", playing ? "Pause" : "Play the training");
+function paintRun({ parts, playing, run }) {
+  parts.run.disabled = run.points < 2;
+  parts.run.textContent = playing ? "Pause" : "Replay"; // Train is the page's play button
+  parts.run.setAttribute("aria-label", playing ? "Pause" : "Replay the training");
 }
 
 /** @param {TrainingView} view */

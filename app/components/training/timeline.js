@@ -46,26 +46,33 @@ function laneY({ low, high, logarithmic }, top, value) {
 }
 
 /**
- * The dots of a lane's marks, and where their labels fit. The lowest dot comes first: a label moves up until it overlaps
- * no earlier one, so that labels have the order of their dots. Where none fits, the dot stays unnamed.
+ * The dots of a lane's marks, and where their labels fit. The label of the `chosen` head comes first, then those nearest to it,
+ * without it from the lowest on: a label moves away from it until it covers no earlier one and no dot, so that labels have the
+ * order of their dots. Where none fits, the dot stays unnamed.
  * @param {TimelineGeometry} geometry
  * @param {Lane} lane
  */
-function dotsOf(geometry, lane, place) {
+function dotsOf(geometry, lane, place, chosen = []) {
   const top = geometry.tops[place];
   const highest = geometry.narrow ? top - 2 : top - 8; // a narrow lane has its title above it
-  const taken = [];
-  return lane.marks.toSorted((one, other) => one.value - other.value).map((mark) => {
+  const dots = lane.marks.toSorted((one, other) => one.value - other.value).map((mark) => {
     const [x, y] = [pointX(geometry, mark.point), laneY(lane, top, mark.value)];
     const toLeft = x > geometry.left + geometry.plot - 34;
-    const textX = toLeft ? x - 6 : x + 6;
-    let textY = between(highest, y - 8, top + LANE - 6);
-    const overlaps = () => taken.some(([otherX, otherY]) => Math.abs(otherX - textX) < 24 && Math.abs(otherY - textY) < 12);
-    while (overlaps() && textY - 4 >= highest) textY -= 4;
-    const isNamed = !overlaps();
-    if (isNamed) taken.push([textX, textY]);
-    return { mark, x, y, textX, textY, isNamed, align: toLeft ? "right" : "left" };
+    const isChosen = chosen.length === 1 && chosen[0][0] === mark.layer && chosen[0][1] === mark.head;
+    return { mark, x, y, textX: toLeft ? x - 6 : x + 6, textY: between(highest, y - 8, top + LANE - 6), isChosen, isNamed: false, align: toLeft ? "right" : "left" };
   });
+  const own = dots.findIndex(({ isChosen }) => isChosen);
+  const order = [...dots.entries()].toSorted(([one], [other]) => Math.abs(one - own) - Math.abs(other - own));
+  for (const [index, dot] of order) {
+    const middle = dot.align === "right" ? dot.textX - 10 : dot.textX + 10;
+    const covers = (other) =>
+      (other.isNamed && Math.abs(other.textX - dot.textX) < 24 && Math.abs(other.textY - dot.textY) < 12) ||
+      (Math.abs(other.x - middle) < 14 && Math.abs(other.y - dot.textY) < 9);
+    const [step, end] = index < own ? [4, top + LANE - 6] : [-4, highest];
+    while (dots.some(covers) && Math.abs(end - dot.textY) >= 4) dot.textY += step;
+    dot.isNamed = !dots.some(covers);
+  }
+  return dots;
 }
 
 /** The mark at a canvas position, or null. @param {TimelineGeometry} geometry @param {Lane[]} lanes */
@@ -114,11 +121,10 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
   if (lane.chance !== null) across(lane.chance, [1, 3]);
   if (lane.level !== null) across(lane.level, [5, 4]);
   drawPath(context, theme.ink, 2, path(lane.curve));
-  for (const { mark, x, y: dotY, textX, textY, isNamed, align } of dotsOf(geometry, lane, place)) {
-    const isChosen = chosen.some(([layer, head]) => layer === mark.layer && head === mark.head) && chosen.length === 1;
+  for (const { mark, x, y: dotY, textX, textY, isChosen, isNamed, align } of dotsOf(geometry, lane, place, chosen)) {
     const colour = isChosen ? "ink" : "ink2";
     drawDot(context, theme, theme[colour], x, dotY, 3.5);
-    if (isNamed || isChosen) drawOnGround(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align }, 650);
+    if (isNamed) drawOnGround(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align }, 650);
   }
 }
 

@@ -10,6 +10,7 @@ from app.look.labels import ATTENTION
 from app.look.numbers import number
 from app.views.shared.axes import axis_words, map_sides, source_of
 from core.analysis.difference import Largest, largest_cell, same_shapes
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 
@@ -65,11 +66,13 @@ def describe(
         (queries[largest.query], keys[largest.key])
         for queries, keys in (axis_words(one, kind) for one in (first, second))
     )
+    count = sum(first.maps(kind).size for kind in KINDS if first.has(kind))
     doing = "reading" if kind == "encoder" else "writing"
     weights = [number(weight, 2) for weight in (largest.first, largest.second)]
     while_other = "" if row == other_row else f", while {doing} “{other_row}”"
     on_other = "" if key == other_key else f" “{other_key}”"
     return (
-        f"Most different: {at} of the {ATTENTION[kind]}. While {doing} “{row}”, it gives “{key}” "
-        f"{weights[0]}; {where}{while_other}, it gives{on_other} {weights[1]}."
+        f"Most different of {count:,} weights: {at} of the {ATTENTION[kind]}. While {doing} "
+        f"“{row}”, it gives “{key}” {weights[0]}; {where}{while_other}, it gives{on_other} "
+        f"{weights[1]}."
     )

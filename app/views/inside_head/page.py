@@ -85,7 +85,7 @@ with page:
     )
     linked = address.requested("k") is not None
     follow_link(record)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, key="head_choices"):
         kind = select(
             "Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind"
         )

@@ -25,10 +25,10 @@ from core.atlas.claims.claim import (
 )
 from core.atlas.claims.literature import EXAMPLES
 
-VERDICT_COLOURS: dict[Verdict, Literal["blue", "orange", "violet", "gray"]] = {
+VERDICT_COLOURS: dict[Verdict, Literal["blue", "orange", "primary", "gray"]] = {
     HOLDS: "blue",
     FAILS: "orange",
-    DIFFERS: "violet",
+    DIFFERS: "primary",  # not a colour of the board's dots: those that differ have two
     OPEN: "gray",
 }
 IN_TABLE = {HOLDS: "holds", FAILS: "does not hold", DIFFERS: "differs", OPEN: "undecided"}
@@ -111,9 +111,9 @@ def show_claim(row: Row) -> None:
 
 
 def _linked(source: str) -> str:
-    """Return a source as Markdown, in which the papers and the authors' summaries are links."""
+    """Return a source as Markdown, in which papers and addresses in brackets are links."""
     papers = re.sub(r"(arXiv) ([\d.]+)", r"[\1 \2](https://arxiv.org/abs/\2)", plain(source))
-    return re.sub(r"\((\S+\.github\.io)\)", r"([\1](https://\1))", papers)
+    return re.sub(r"\((\w[\w-]*\.[^\s)]+)\)", r"([\1](https://\1))", papers)
 
 
 def _link(link: str, label: str) -> None:

@@ -34,8 +34,8 @@ IN_FOLD = {
 LOOK_FOR = (
     "Each column is a claim, numbered as in the tables; each line is a network’s 95 % interval. "
     "The dotted line is the claim’s threshold. Blue lies on the claimed side, orange on the other; "
-    "grey claims are undecided, for the reason in their table; a cross is not measured. A click on "
-    "a dot opens its claim."
+    "claims that differ have both. Grey claims are undecided, for the reason in their table; a "
+    "cross is not measured. A click on a dot opens its claim."
 )
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
@@ -48,7 +48,7 @@ def counts(board: Board) -> str:
     where = f"{networks} network{'s' * (networks > 1)}"
     return (
         f"##### {len(verdicts)} published claims, {where}: :blue[{holds} hold], "
-        f":orange[{fails} do{'es' * (fails == 1)} not hold], :violet[{differ} "
+        f":orange[{fails} do{'es' * (fails == 1)} not hold], :primary[{differ} "
         f"differ{'s' * (differ == 1)}], :gray[{undecided} undecided]"
     )
 

@@ -1,7 +1,10 @@
 """The lesson on masks: what is masked, how, and what happens without masks."""
 
+from contextlib import suppress
+
 import streamlit as st
 
+from app.components.question import Asked
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.views.masks.batch import CHOICES, batch_texts, show_batch
@@ -10,12 +13,21 @@ from app.views.masks.without import (
     show_without_causal_mask,
     show_without_padding_mask,
     show_without_word,
+    without_causal_mask,
 )
 from app.views.shared import asked
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.question import open_with
 from app.views.shared.section import section
+
+
+def ask_masked() -> Asked:
+    """Ask about the decoder's mask, beside its map without the mask if that pass succeeds."""
+    with suppress(ValueError):
+        return asked.masked(inspection.record, without_causal_mask(inspection))
+    return asked.masked(inspection.record)
+
 
 page, beside = lesson_top()
 with page:
@@ -35,7 +47,7 @@ with page:
     )
     if bias:
         st.caption(text("masks", "bias"))
-    found = open_with("masks", inspection.record, [lambda: asked.masked(inspection.record)])
+    found = open_with("masks", inspection.record, [ask_masked])
 
 hidden = found.hides("masked")
 texts = batch_texts(inspection)

@@ -24,6 +24,7 @@ from app.views.shared.inspection import Inspection, show_edited_translation, tra
 from app.views.shared.progress_bar import ProgressBar
 from core.analysis import leaks
 from core.analysis.attribution import source_words
+from core.record.record import TranslationRecord
 from core.record.words import is_punctuation
 from core.serving.queue import BusyError
 
@@ -39,19 +40,22 @@ def _states(what: str) -> tuple[str, str]:
     return _say(f"{what}.before.state"), _say(f"{what}.after.state")
 
 
-def show_without_causal_mask(inspection: Inspection) -> None:
-    """Show the leak under teacher forcing, and two networks trained with and without the mask."""
+def without_causal_mask(inspection: Inspection) -> TranslationRecord:
+    """Return the pass of the shown translation without the causal mask. Raises ValueError."""
     from core.record.edits import Edits
 
-    record = inspection.record
+    source, ids = inspection.record.source_text, inspection.target_ids
+    edits = Edits(causal_mask=False)
+    return results.inspect(inspection.card, source, edits=edits, target_ids=ids)
+
+
+def show_without_causal_mask(inspection: Inspection) -> None:
+    """Show the leak under teacher forcing, and two networks trained with and without the mask."""
     st.markdown(_say("causal.about"), help=meaning("teacher-forced"))
     try:
-        masked, unmasked = (
-            results.inspect(
-                inspection.card, record.source_text, edits=edits, target_ids=inspection.target_ids
-            )
-            for edits in (None, Edits(causal_mask=False))
-        )
+        source, ids = inspection.record.source_text, inspection.target_ids
+        masked = results.inspect(inspection.card, source, target_ids=ids)
+        unmasked = without_causal_mask(inspection)
     except ValueError as error:
         st.error(plain(error))
         return

@@ -248,8 +248,11 @@ def _first_place(record: TranslationRecord) -> Place:
     return Place(record, "cross", max(0, record.cross.shape[0] - 2), 0)
 
 
-def masked(record: TranslationRecord) -> Asked:
-    """Ask which cells of the decoder's self-attention are masked. Raises NotAskable."""
+def masked(record: TranslationRecord, unmasked: TranslationRecord | None = None) -> Asked:
+    """Ask which cells of the decoder's self-attention are masked. Raises NotAskable.
+
+    `unmasked` is a pass of the same translation without the mask.
+    """
     say = partial(text, "masks")
     length = record.decoder.shape[-1]
     part = range(min(length, questions.MOST_CELLS))
@@ -282,7 +285,7 @@ def masked(record: TranslationRecord) -> Asked:
         ],
         hints=_mask_hints(found, written),
         uncertain=say("masked.certain"),
-        place=Place(record, "decoder", 0, 0),
+        place=Place(record, "decoder", 0, 0, before=unmasked),
     )
 
 

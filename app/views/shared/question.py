@@ -187,9 +187,10 @@ def _show_picture(
 ) -> None:
     """Show the picture that a question is about; its answer is covered until it may be shown.
 
-    A question about a row covers that row. A question about the decoder's mask shows the encoder's
-    map of that layer and head, which has none: even without hatching, the zeros would answer it.
-    A question about a change shows the map before it, then also the one after it.
+    A question about a row covers that row. A question about the decoder's mask shows the map of a
+    pass without it or, where there is none, the encoder's map of that layer and head: even without
+    hatching, the zeros would answer it. A question about a change shows the map before it and, in
+    the place that it keeps, the one after it.
     """
     asked = found.asked
     if asked is None or (at := asked.place) is None:
@@ -200,13 +201,17 @@ def _show_picture(
     if asks not in _MAPPED:
         return
     row_asked = at.query if asks == "attends" else None
-    kind = "encoder" if asks == "masked" and not found.shown else at.kind
-    record = at.before or at.record
-    named = "masked-after" if asks == "masked" and found.shown else asks
+    kind, record, named = at.kind, at.before or at.record, asks
+    if asks == "masked" and found.shown:
+        record, named = at.record, "masked-after"
+    elif asks == "masked":
+        kind, named = ("decoder", "masked-before") if at.before else ("encoder", "masked")
     maps = [Map(text("questions", f"page.{named}"), "weight", "", record.maps(kind))]
-    if at.before and found.shown:
+    if at.before and asks == "order":
         name = text("questions", "page.order-after")
-        maps.append(Map(name, "after", "", at.record.maps(kind)))
+        note = "" if found.shown else text("questions", "page.covered")
+        open_ = record.mask(kind) & found.shown
+        maps.append(Map(name, "after", note, at.record.maps(kind), mask=open_))
     turn = int(sha256(f"{asked.id} {at.layer} {at.head}".encode()).hexdigest()[:8], 16)
     row = MapRow(
         kind.capitalize(),

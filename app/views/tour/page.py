@@ -358,7 +358,8 @@ if beside and result:
             other = changed_pass(stop, chosen.card, record) if shown else None
             after = None if other is None else (_AFTER[stop.asks], other)
             maps = row_of(record, result, question, shown, after)
-            if teaches and result.query is not None:
+            tells = teaches or (stop.asks == "fetches" and asked_row(question) is None)
+            if tells and result.query is not None:  # the cell that the text is about
                 key = int(record.maps(result.kind)[head.layer, head.head, result.query].argmax())
                 maps = replace(maps, pinned=(result.query, key))
             map_row(maps, key=f"tour_map_{number}")

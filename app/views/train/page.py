@@ -209,9 +209,8 @@ def show(training: Training, at: int) -> None:
         if said := training.problem or training.refused:
             st.error(plain(said))
         with st.container(horizontal=True, vertical_alignment="center"):
+            choose_example(training)  # first, so that a longer output does not move it
             st.markdown(written(history.shown()))
-            st.space("stretch")
-            choose_example(training)
         if settings:
             st.caption(settings)
     task = history.run.examples.task
@@ -249,7 +248,7 @@ def choose_example(training: Training) -> None:
         key=f"train_example_{examples.task}",
         accept_new_options=True,
         label_visibility="collapsed",
-        width=280,
+        width=220,
     )
     wanted = held.get(typed) or Example(typed or training.histories[0].example.source, "")
     if wanted.source != training.histories[0].example.source:

@@ -30,7 +30,7 @@ _SHARES = (
 )
 
 _XU = "Xu et al. 2021, arXiv 2003.09586, “Probing Word Translations in the Transformer”, abstract"
-_ALIGNMENT_HEADS = "Liu et al. 2026, “Token Alignment Heads” (ICLR), abstract"
+_LIU = "Liu et al. 2026, “Token Alignment Heads” (openreview.net/forum?id=q8fTgw8e5E), abstract"
 _RAUQ = "Vazhentsev et al. 2026, arXiv 2505.20045 (RAUQ), abstract"
 
 _COLLAPSED = 60
@@ -174,17 +174,15 @@ JACOBIAN_LENS = Quote(
     "lens.",
     {},
 )
-HEADS_EXIST = Quote(_ALIGNMENT_HEADS, "They are present in all language models studied.", {})
-HEADS_SPARSE = Quote(
-    _ALIGNMENT_HEADS, "They are “only a small fraction of all attention heads”.", {}
-)
+HEADS_EXIST = Quote(_LIU, "They are present in all language models studied.", {})
+HEADS_SPARSE = Quote(_LIU, "They are “only a small fraction of all attention heads”.", {})
 HEADS_CAUSAL = Quote(
-    _ALIGNMENT_HEADS,
+    _LIU,
     "Without them, translation declines sharply; without other heads drawn at random, little.",
     {},
 )
 HEADS_SAME = Quote(
-    _ALIGNMENT_HEADS,
+    _LIU,
     "The set of these heads “shows strong consistency across different language pairs”.",
     {},
 )
@@ -207,7 +205,8 @@ PENULTIMATE = Quote(
     {},
 )
 PROBABILITY = Quote(
-    f"Fomicheva et al. 2020, “Unsupervised Quality Estimation”; {_SECOND_HAND}",
+    "Fomicheva et al. 2020, “Unsupervised Quality Estimation” (aclanthology.org/2020.tacl-1.35); "
+    f"{_SECOND_HAND}",
     "A network's own probabilities correlate with people's judgements of its translations.",
     {},
 )
