@@ -121,11 +121,7 @@ def test_the_strip_is_requested_after_painting_and_folded_to_the_last_layer(at: 
     assert cells(at, "source") == [*expected(READINGS.encoder, slice(-1, None))[:-1], []]
     assert cells(at, "target") == [[]] * (T + 1)
     assert at.page.locator("#host .source").bounding_box()["height"] == height, "it was reserved"
-<<<<<<< HEAD
     assert text(at, "source-strip") == "already says"
-=======
-    assert text(at, "source-strip") == "encoder says"
->>>>>>> 53519fd5 (Translate: an edit no longer narrows the map nor cuts the line below it; the first sentence says what most heads look at; cited words are quoted)
     assert at.page.locator("#host [data-part=target-strip]").is_hidden()
 
 
