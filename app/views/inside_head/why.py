@@ -45,7 +45,7 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
                     for r, row in enumerate(rows)
                 ],
             ),
-            f"The score {number(split.score, 3, sign='+')}, split by parts of query and key",
+            f"The score {number(split.score, 2, sign='+')}, split by parts of query and key",
             "rows: parts of the query; columns: parts of the key; "
             f"all cells{' and the bias by distance' * bool(split.distance)} add up to the score "
             f"within {scientific(split.largest_error)}",
@@ -102,4 +102,4 @@ def _effect(rest: float) -> str:
 
 
 def _change(value: float) -> str:
-    return number(value, 3, sign="+")
+    return number(value, 2, sign="+")
