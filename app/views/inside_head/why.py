@@ -102,4 +102,4 @@ def _effect(rest: float) -> str:
 
 
 def _change(value: float) -> str:
-    return number(value, 2, sign="+")
+    return number(value, 3, sign="+")
