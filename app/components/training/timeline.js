@@ -54,7 +54,7 @@ function laneY({ low, high, logarithmic }, top, value) {
  */
 function dotsOf(geometry, lane, place, chosen = []) {
   const top = geometry.tops[place];
-  const highest = geometry.narrow ? top + 4 : top - 8; // a narrow lane has its title above it
+  const highest = geometry.narrow ? top : top - 8; // a narrow lane has its title above it
   const dots = lane.marks.toSorted((one, other) => one.value - other.value).map((mark) => {
     const [x, y] = [pointX(geometry, mark.point), laneY(lane, top, mark.value)];
     const toLeft = x > geometry.left + geometry.plot - 34;
