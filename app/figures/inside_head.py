@@ -258,8 +258,8 @@ def _bars(
 ) -> Part:
     """Return horizontal bars on the `place`-th pair of axes, each labelled with its number.
 
-    The whole plot is `height` px high. If rows are too low for numbers, only the chosen row is
-    labelled.
+    The whole plot is `height` px high. Without a number are weights that round to zero and, if
+    rows are too low for numbers, all rows but the chosen one.
     """
     values = np.asarray(values, np.float64)
     finite, rows = _finite(values), len(values)
@@ -291,7 +291,12 @@ def _bars(
     labelled = {
         "xaxis": x,
         "yaxis": y,
-        "text": [text if pitch >= 11 or i == chosen else "" for i, text in enumerate(shown)],
+        "text": [
+            text
+            if i == chosen or (pitch >= 11 and not (series == "weight" and float(text) == 0))
+            else ""
+            for i, text in enumerate(shown)
+        ],
         "textposition": "outside",
         "textfont": small(float(np.clip(pitch - 5, FLOOR, 12)), INK),
         "cliponaxis": False,

@@ -51,16 +51,15 @@ def show_term(term: str) -> None:
     """Show a term with its own anchor, such as /glossary#beam-search, and a page that shows it."""
     path, _, query = rules("glossary")["see"][term].partition("?")
     with st.container(gap=None):
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"##### {plain(term)}", width="content")
-            st.page_link(
-                VIEWS[path].file,
-                label=text("glossary", "see", page=VIEWS[path].title),
-                icon=":material/arrow_forward:",
-                query_params=dict(parse_qsl(query)),
-                width="content",
-            )
+        st.markdown(f"##### {plain(term)}")
         st.markdown(meaning(term))
+        st.page_link(
+            VIEWS[path].file,
+            label=text("glossary", "see", page=VIEWS[path].title),
+            icon=":material/arrow_forward:",
+            query_params=dict(parse_qsl(query)),
+            width="content",
+        )
 
 
 page, beside = lesson_top()

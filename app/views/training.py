@@ -76,8 +76,9 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
     except ValueError as error:
         st.error(plain(error))
         return
+    happened, numbers = what_happened(snapshots, view, sample(card))
     st.caption(
-        what_happened(snapshots, view, sample(card)),
+        happened,
         help=meaning("teacher-forced", "BLEU", "token", "head", "weight", "cross-attention"),
     )
     training(data, key="training")
@@ -85,6 +86,7 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
         st.expander("What was measured, and what a mark means"),
         st.container(key="training_notes", gap="small"),
     ):
+        st.caption(numbers)
         st.caption(sample_note(card, snapshots))
         st.caption(marks_note(snapshots, checked_by_heads(card)))
 
@@ -98,10 +100,10 @@ def sample(card: Card) -> str:
 
 def what_happened(
     snapshots: AttentionSnapshots, view: Mapping[str, object], measured_on: str
-) -> str:
+) -> tuple[str, str]:
     """Say when heads of the cross-attention came to align tokens; give BLEU there and at the end.
 
-    Say also where the page opens, if that is not the end.
+    The second text holds BLEU, and says where the page opens, if that is not the end.
 
     BLEU of one point is noisy, so the two points alone would not describe its course.
     """
@@ -121,9 +123,8 @@ def what_happened(
         head = f"{cast('int', view['layer']) + 1}.{cast('int', view['head']) + 1}"
         first = f" Opened at step {view['start']:,}, where head {head} takes its role."
     return (
-        "Press play. "
-        + f"{when}, {many} of the cross-attention {verb} words. " * bool(found)
-        + f"BLEU ({measured_on}): {', '.join(bleu)}, the last.{first}"
+        "Press Replay" + f": {when.lower()}, {many} {verb} words" * bool(found) + ".",
+        f"BLEU ({measured_on}): {', '.join(bleu)}, the last.{first}",
     )
 
 

@@ -179,8 +179,8 @@ def test_the_map_of_a_head_that_is_off_is_hatched_and_keeps_its_numbers(at: Moun
 
     scene = Scene(at, BEFORE, "light", "cross", 1, 2)
     for edits, note in (
-        ("off.cross.1.2", "Off: it adds nothing. These are the weights it would have used."),
-        ("mean.cross.1.2", "Its output is its average over sample sentences. These are the weights it would have used."),
+        ("off.cross.1.2", "Off: its weights add nothing."),
+        ("mean.cross.1.2", "Its output is its average over sample sentences, whatever its weights."),
         ("off.cross.1.1", "Edited: cross-attention, layer 2, head 2 off."),
         ("uniform.cross.1.2", "Each row gives the same weight to every key that is not masked."),
     ):  # fmt: skip
@@ -509,7 +509,7 @@ def test_the_next_step_is_the_head_that_the_word_needs_most(at: Mounted) -> None
     said = at.does()
     offered = {name: (words, disabled) for name, words, disabled in said["buttons"]}
     assert next(iter(offered)) == "most"
-    assert offered["most"] == ("Switch off encoder head 3.4, which red needs most (−3.0 nats)", False)  # fmt: skip
+    assert offered["most"] == ("Switch off encoder head 3.4, which “red” needs most (−3.0 nats)", False)  # fmt: skip
     said = at.does(("press", "[data-part=next-step]"))
     assert at.edits() == ["+off.encoder.2.3"]
     assert (said["data"]["kind"], said["data"]["layer"], said["data"]["head"]) == ("encoder", "2", "3")  # fmt: skip

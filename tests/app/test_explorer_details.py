@@ -410,8 +410,8 @@ def test_a_row_names_what_most_heads_look_at_if_this_one_does_not(at: Mounted, a
     cross.reshape(6, *cross.shape[2:])[:alone, 8, 5] += 0.5
     cross.reshape(6, *cross.shape[2:])[alone:, 8, 2] += 0.5
     at.show(payload(replace(RECORD, cross=cross), VIEW | {"q": 8}))
-    words = f"{6 - alone} of 6 heads look most at {RECORD.source[2].text} · next: "
-    assert at.does()["second"].startswith(words) == (alone == 2)
+    words = f"; {6 - alone} of 6 heads look most at {RECORD.source[2].text}"
+    assert at.does()["first"].endswith(words) == (alone == 2)
 
 
 def test_a_side_without_a_language_is_named_by_its_role(at: Mounted) -> None:

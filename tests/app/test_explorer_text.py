@@ -207,18 +207,18 @@ def test_a_pinned_row_is_read_out(shown: Mounted, kind: str) -> None:
     said = shown.does(*press_head(kind, layer, head), press_row(kind, query))
     best, *rest = ranked(list(np.flatnonzero(mask(kind)[query])), lambda key: row[key])
     fed = "" if kind == "encoder" else f" after {TARGET[query]}"
-    assert said["first"] == (
-        f"While {VERB[kind]} {name}{fed}, head {head + 1} of layer {layer + 1} looks most at "
-        f"{columns[best]} {fixed(row[best])}"
-    )
     tops = [int(weights(kind, *at)[query].argmax()) for at in np.ndindex(LAYERS[kind], HEADS)]
     most = max(range(len(columns)), key=tops.count)
     votes = tops.count(most)
-    voted = f"{votes} of {len(tops)} heads look most at {columns[most]} · "
+    voted = f"; {votes} of {len(tops)} heads look most at {columns[most]}"
     voted = voted if most != best and 2 * votes > len(tops) else ""
-    written = f" · {name} has probability {fixed(np.exp(RECORD.log_probs[query]))}"
+    assert said["first"] == (
+        f"While {VERB[kind]} {name}{fed}, head {head + 1} of layer {layer + 1} looks most at "
+        f"{columns[best]} {fixed(row[best])}{voted}"
+    )
+    written = f" · “{name}” has probability {fixed(np.exp(RECORD.log_probs[query]))}"
     assert said["second"] == (
-        f"{voted}next: {named(columns, rest[: 2 if voted else 4], row)} · entropy {fixed(bits(row), 1)} bits"
+        f"next: {named(columns, rest[: 2 if voted else 4], row)} · entropy {fixed(bits(row), 1)} bits"
         f"{'' if kind == 'encoder' else written}"
     )
     assert "unpin" not in said["hidden"]
@@ -299,7 +299,7 @@ def test_merged_words_are_read_out_as_sums_and_means(shown: Mounted) -> None:
     assert "tokens of a key word are added, those of a query word averaged" in said["note"]
     said = shown.does(press_token("target", 8), ("leave",))
     chance = np.exp(RECORD.log_probs[6:8].sum())
-    assert f"talksks has probability {fixed(chance)}" in said["second"]
+    assert f"“talksks” has probability {fixed(chance)}" in said["second"]
     pressed = [token["pressed"] == "true" for token in said["target"][6:10]]
     assert pressed == [False, True, True, False]
 

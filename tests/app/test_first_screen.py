@@ -95,7 +95,7 @@ def test_the_first_screen_shows_sentences_heads_and_map(local_page, serve, trans
     layer, head, query = (int(root.get_attribute(f"data-{name}")) for name in said)
     row = record.cross[layer, head, query]
     words = re.sub(r"[\u2068\u2069\u2080-\u2089]", "", root.locator(".says .first").inner_text())
-    assert words == (
+    assert words.startswith(
         f"While writing {record.target_out[query].text} after {record.target_in[query].text}, "
         f"head {head + 1} of layer {layer + 1} "
         f"looks most at {record.source[row.argmax()].text} {row.max():.2f}"

@@ -21,6 +21,7 @@ from app.components.atlas.payload import Shown, payload
 from app.components.explorer.payload import pack
 from app.look.numbers import percent as in_percent
 from core.atlas.atlas import DISTANCES, QUANTITIES, READINGS, AlignmentHeads, Atlas
+from core.atlas.claims.literature import DROP
 from tests.app.atlases import COMMAND, ROLES, atlas, bare, origin, reported, told, without
 from tests.app.drawn import as_json
 from tests.app.mounted import plain
@@ -447,6 +448,7 @@ def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
         text = plain(said["labels"]["pruning"])
         assert limits in text and f" of the whole network: {whole_network} " in text
         assert " on 50 of the 1,000 sentences" in text
+        assert f"on Literature, BLEU may fall by {DROP} at most." in text
         assert told(text)[-2:] == [rank, 6]
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 
 from app.components.atlas.measures import UNITS, Measure, measures
 from core.atlas.atlas import ALL, DISTANCES, Atlas
-from core.atlas.labels import FLOOR, labels
+from core.atlas.labels import FLOOR, ROWS, labels
 from core.kinds import KINDS
 from tests.app.atlases import ROLES, atlas, with_arrays
 from tests.app.axes import (
@@ -475,7 +475,8 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
         at = n - whole.span(kind).start
         arrays = {part: whole.arrays[f"role_{kind}{part}"]
                   for part in ("", "_shuffled", "_random", "_profile")}  # fmt: skip
-        order = np.argsort(-arrays[""][:, at, 0])
+        is_rare = whole.arrays[f"role_{kind}_rows"] < ROWS
+        order = np.lexsort((-arrays[""][:, at, 0], is_rare))
         titles = [t for t in words_of(marks) if t.align == "right" and not t.words.endswith("%")]
         assert len(titles) == len(order)
         bold = {label.role for label in labels(whole)[n]}

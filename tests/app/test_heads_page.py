@@ -93,7 +93,8 @@ def test_the_atlas_of_the_selected_network_is_shown(beside: Callable, monkeypatc
     half = [(values[most, 2] - values[most, 1]) / 2 for values in (losses, bleu)]
     before = whole.arrays["bleu"][0]
     expected = [abs(bleu[most, 0]), half[1], before, losses[most, 0], half[0]]
-    assert told(data["headline"])[-5:] == pytest.approx(expected, rel=0.06)
+    expected.append(100 * np.exp(-losses[most, 0]))
+    assert told(data["headline"])[-6:] == pytest.approx(expected, rel=0.06)
     monkeypatch.setattr(Card, "credit", "imported, by A. Author, licence MIT")
     assert shown(render("heads"))["network"] == f"scratch-de-en ({Card.credit})"
 

@@ -185,8 +185,8 @@ def check_the_cell(page: Rendered, cell: Cell) -> None:
 def check_the_line_of_results(page: Rendered, cell: Cell) -> None:
     k, size, masked = cell.case.k, cell.size, int((~cell.may).sum())
     results = (
-        f"q·k = {short(cell.scores[k])}",
-        f"÷ √{size} = {short(cell.scaled[k])}",
+        f"q·k = {number(cell.scores[k], 2)}",
+        f"÷ √{size} = {number(cell.scaled[k], 2)}",
         *[f"{masked} of {len(cell.may)} masked"] * bool(masked),
         f"weight {short(cell.weights[k])}",
     )
@@ -386,7 +386,7 @@ def test_the_split_score_adds_up():
     in_order = [at for one in cells for at in sums if ", ".join(at) == one.place]
     hovers = [(f"{row} × {column}", signed(sums[row, column], 2)) for row, column in in_order]
     error = pytest.approx(0, abs=1e-5)
-    score = f"The score {signed(split.score)}"
+    score = f"The score {signed(split.score, 2)}"
     shows(page, "why_score", [one[1:3] for one in cells], score, error, hovers=hovers)
     order = np.argsort(-np.abs(split.terms), axis=None)[:8]
     terms = [np.unravel_index(at, split.terms.shape) for at in order]

@@ -115,7 +115,8 @@ def test_lessons_write_out_no_other_number():
     """Numbers about a network or a sentence are placeholders."""
     found = {}
     for name in {*LESSONS} - {"quiz", "glossary"}:
-        written = " ".join(texts.template(name, key) for key in texts.keys(name)[2:])
+        keys = [key for key in texts.keys(name)[2:] if not key.endswith(".paper")]
+        written = " ".join(texts.template(name, key) for key in keys)
         numbers = re.findall(r"(?<![\w.])−?\d+(?:\.\d+)?", re.sub(r"\{\w+\}", "", written))
         if numbers:
             found[name] = " ".join(sorted({*numbers}))

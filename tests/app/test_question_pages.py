@@ -200,7 +200,10 @@ def test_a_question_about_heads_has_their_effects():
         effect = changes[..., token].ravel()
         best, second = np.argsort(-np.abs(effect))[:2]
         word = names(found.target_out, 1)[token]
-        assert question["prompt"] == text("why", "matters.cross", word=word)
+        asks = "needs" if effect[best] < 0 else "changes"
+        kind = "cross-attention"
+        assert question["prompt"] == text("why", f"matters.{asks}", kind=kind, word=word)
+        assert question["paper"] == "Michel et al. 2019, §3"
         assert question["hint"] == text("questions", "hint.head")
         layers, heads = changes.shape[:2]
         assert question["rows"] == [str(n + 1) for n in range(layers)]

@@ -91,7 +91,8 @@ function fillRolesAndDistance({ data, parts, root }, n) {
     parts["roles-note"].append(details);
   }
   const read = { encoder: "", decoder: " Itself: the token just fed in.", cross: " Fed: the target token that the decoder has just read. Produced: the one it writes next." }[kind];
-  const above = labels.length && !rows[0].isLabel ? ` The longest bar is no role: ${whyNoRole(data, rows[0]).full}.` : "";
+  const longest = rows.reduce((a, b) => (b.score > a.score ? b : a), rows[0]);
+  const above = labels.length && !longest.isLabel ? ` The longest bar is no role: ${whyNoRole(data, longest).full}.` : "";
   parts["roles-key"].textContent = `Bar: share of its attention, strong for a role. Upright line: the most that chance would give.${above}${read}`;
   parts["roles-title"].textContent = labels.length ? `Its role: ${labels[0].title}` : "No role beyond chance";
   parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances only ${percent(profile)}` : ""}`).join("; "));

@@ -98,7 +98,7 @@ export function pruningText(data, n, what) {
   const [sample, corpus] = [data.samples.order, data.origin.sentences].map((count) => count.toLocaleString("en"));
   return (
     `Heads are removed one at a time. Each step removes the head whose removal leaves the lowest loss on ${sample} of the ${corpus} sentences on which the curve is measured. Vertical lines: 95 % intervals over the corpus. ` +
-    `${start}Number of heads that can be removed before ${said}: ${texts.join("; ")}. This limit is a choice, not a test. ` +
+    `${start}Number of heads that can be removed before ${said}: ${texts.join("; ")}. This limit is a choice, not a test; on Literature, BLEU may fall by 0.25 at most. ` +
     (ranks.length ? `Squares mark the chosen head, removed ${ranks.join(" and ")}.` : "")
   );
 }

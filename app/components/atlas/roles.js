@@ -10,8 +10,8 @@ const AXIS = 24;
 
 const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, and attention by distance only), share of rows measured
 
-/** A head's roles, the largest score first: name, title, score, bounds, nulls and the largest of them, share of rows measured, and `isLabel`. */
-export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {
+/** A head's roles, the largest score first and those too rare to count last: name, title, score, bounds, nulls and the largest of them, share of rows measured, and `isLabel`. */
+export function rolesOf({ places, starts, roles, roleValues, labels, reordered, rows: least }, n) {
   const { kind } = places[n];
   const [count, at] = [roleValues[kind].length / NUMBERS / Math.max(1, roles[kind].length), n - starts[kind]];
   return roles[kind]
@@ -23,12 +23,12 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
       return { name, title, score, low, high, shuffled, random, profile, chance, rows, isLabel: labels[n].includes(name) };
     })
     .filter(({ score }) => Number.isFinite(score))
-    .toSorted((a, b) => b.score - a.score);
+    .toSorted((a, b) => Number(a.rows < least) - Number(b.rows < least) || b.score - a.score);
 }
 
 /* Which of the conditions in the note a role without a label fails first: in full, and in brief for the picture. */
 export function whyNoRole({ rows, floor, margin }, { rows: measured, low }) {
-  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `rare: ${percent(measured)}` };
+  if (measured < rows) return { full: `only ${percent(measured)} of the rows have such a key`, brief: `too rare: ${percent(measured)}` };
   if (low < floor) return { full: `its interval reaches below ${percent(floor)}`, brief: "uncertain" };
   return { full: `chance by itself comes within ${Math.round(100 * margin)} percentage points of its interval`, brief: "\u2248 chance" };
 }

@@ -112,7 +112,9 @@ def headline(atlas: Atlas, found: Sequence[Measure]) -> str:
         falls = "falls" if bleu.values[n, 0] < 0 else "rises"
         change = _short(bleu, n).lstrip("+−")
         text += f", BLEU {falls} by {change} (from {number(float(own[0]), 0)}), and"
-    return f"{text}{',' * (text[-3:] != 'and')} a token loses {_short(zero, n)} nats."
+    left = percent(math.exp(-float(zero.values[n, 0])))
+    loses = f"a token loses {_short(zero, n)} nats: {left} of its probability is left"
+    return f"{text}{',' * (text[-3:] != 'and')} {loses}."
 
 
 def _short(measure: Measure, n: int) -> str:

@@ -29,10 +29,10 @@ function parse({ text, label }) {
  * `word`. The weights of an `unused` head do not reach its output.
  */
 const HEADS = {
-  off: () => ({ title: "off", note: "Off: it adds nothing.", meaning: "switched", word: "off", unused: true }),
+  off: () => ({ title: "off", note: "Off: its weights add nothing.", meaning: "switched", word: "off", unused: true }),
   mean: () => ({
     title: "output set to its average",
-    note: "Its output is its average over sample sentences.",
+    note: "Its output is its average over sample sentences, whatever its weights.",
     meaning: "output set to its",
     word: "average",
     unused: true,
@@ -71,13 +71,10 @@ const PASSES = { hide: "word hidden", causal: "no causal mask", padding: "no pad
  * The words for the shown map: a mark for its title, and a note. Both are empty if the pass is not edited.
  * @param {Readonly<RecordData>} data @param {View} view
  */
-export function editWords(data, { kind, layer, head, quantity }) {
+export function editWords(data, { kind, layer, head }) {
   const edits = editsOf(data);
   const own = headEdit(data, kind, layer, head);
-  if (own) {
-    const would = own.unused && quantity === "weights" ? " These are the weights it would have used." : "";
-    return { title: own.title, note: own.note + would };
-  }
+  if (own) return own;
   if (!edits.length) return { title: "", note: "" };
   const here = edits.filter(({ what }) => (what === "causal" ? kind === "decoder" : what in PASSES && kind !== "decoder"));
   const [first, ...more] = here.length ? here : edits;

@@ -34,8 +34,7 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   // Slanted labels are easier to read but overhang on the right. Reserve room for that if it leaves at least 16 px per
   // cell; otherwise the cells take the whole width.
   const below = bars ? BELOW_WITH_BARS : BELOW_CELLS;
-  const above = parts["edited-target"].hidden ? ABOVE : ABOVE + EDITED;
-  const ownHeight = small ? 900 : Math.max(380, Math.min(600, window.innerHeight - above));
+  const ownHeight = small ? 900 : Math.max(380, Math.min(600, window.innerHeight - ABOVE));
   const height = presented ? presented - PRESENTED_TITLE - topWith(columnLabels, Math.PI / 2) - below : ownHeight;
   const cellWith = (overhang) => {
     const fitting = Math.min(LARGEST_CELL, (room - left - strip - overhang) / columns.length, height / rows.length);
@@ -84,9 +83,8 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
 
 export const LARGEST_CELL = 36;
 
-/* px of the first screen beside the cells, and more with an edit: two rows of words, and a note below the map. */
-const ABOVE = 440;
-const EDITED = 66;
+/* px of the first screen beside the cells, with the two rows of words of an edit: an edit never resizes the map. */
+const ABOVE = 490;
 
 /* px below the cells, without and with the columns' shares, and the title above a presented map. */
 const BELOW_CELLS = 6;

@@ -59,7 +59,7 @@ export function strongestHead(explorer) {
   const word = wordInQuestion(explorer);
   const head = explorer.data.effects && word ? bestHead(explorer, word.members, (a, b) => a < b) : null;
   if (!head || head.nats > -LEAST_EFFECT) return null;
-  const label = `Switch off ${shortName(head)}, which ${tokenName(word)} needs most (${signed(head.nats, 1)} nats)`;
+  const label = `Switch off ${shortName(head)}, which \u201c${tokenName(word)}\u201d needs most (${signed(head.nats, 1)} nats)`;
   return { ...head, word, text: headText(head), label };
 }
 
@@ -87,7 +87,7 @@ export function nextStep(explorer) {
   if (isFirst && damage <= -LEAST_EFFECT) {
     const head = bestHead(explorer, word.members, (a, b) => a > b);
     if (head.nats >= LEAST_EFFECT) {
-      const title = `Without ${shortName(head)} as well, the log-probability of ${tokenName(word)} changes by ${signed(head.nats, 1)} nats.`;
+      const title = `Without ${shortName(head)} as well, the log-probability of \u201c${tokenName(word)}\u201d changes by ${signed(head.nats, 1)} nats.`;
       return { command: `+${headText(head)}`, head, words: ["Next: switch off a second head that repairs it"], title };
     }
   }

@@ -149,16 +149,16 @@ function describeRow(explorer, map, query) {
       bold(tokenName(map.columns[top])),
       " ",
       valueChip(explorer, map, valueAt(map, query, top)),
+      ...voted,
     ],
     second: [
       ...unknownNote(map, query, null),
-      ...voted,
       ...(others.length ? [`next: ${others.join(", ")}`] : []),
       ...hiddenNote(explorer, map, query),
       ...(rankedKeys(map, query).length === 1 ? ["it may attend to nothing else"] : []),
       ...loses,
       ...entropyNote(map, query),
-      ...(map.kind === "encoder" || !hasProbabilities(explorer.data) ? [] : [`${tokenName(map.rows[query])} has probability ${chance(map.rows[query].probability)}`]),
+      ...(map.kind === "encoder" || !hasProbabilities(explorer.data) ? [] : [`\u201c${tokenName(map.rows[query])}\u201d has probability ${chance(map.rows[query].probability)}`]),
     ],
   };
 }
@@ -175,7 +175,7 @@ function mostHeads({ data, view }, map, query, top) {
   }
   const most = votes.indexOf(Math.max(...votes));
   if (most === top || 2 * votes[most] <= layers * heads) return [];
-  return [`${votes[most]} of ${layers * heads} heads look most at ${tokenName(map.columns[most])}`];
+  return [`; ${votes[most]} of ${layers * heads} heads look most at `, bold(tokenName(map.columns[most]))];
 }
 
 /* The weight that a row puts on hidden columns. */
@@ -226,7 +226,7 @@ export function paintReadout(explorer) {
   const result = editResult(explorer);
   const described = parts["readout-first"];
   described.replaceChildren(...first);
-  if (result) second.unshift(described.textContent);
+  if (result) second.splice(0, second.length, described.textContent);
   const { edit } = currentMap(explorer);
   if (result) described.replaceChildren(...result);
   else if (edit?.unused && !explorer.now.preview.note) described.prepend(element("b", "edited", `${capital(edit.title)}: `));

@@ -195,7 +195,7 @@ function explained(test, item, place) {
 function triedAgain(test, item) {
   const sheet = sheetOf(test);
   const { question, wrong, given } = openItem(sheet, item);
-  const { later = [], asked = [] } = answerOf(sheet, item);
+  const { answer, later = [], asked = [] } = answerOf(sheet, item);
   const change = (more) => {
     Object.assign(sheet.answers[item.name], more);
     keepAnswers(test.sheets);
@@ -211,7 +211,7 @@ function triedAgain(test, item) {
   const options = item.options.map(({ letter, text }, index) => {
     const option = button("option", "", { later: [...later, letter] });
     option.disabled = wrong.flat().includes(index);
-    option.append(element("b", "letter", letter), element("span", "", text));
+    option.append(element("b", "letter", letter), element("span", "", `${text}${letter === answer ? " (your answer)" : ""}`));
     return option;
   });
   const box = element("div", "options");

@@ -96,6 +96,9 @@ function gridOf(view, role) {
   };
 }
 
+/* A reason as a sentence of its own. */
+const sentence = (text = "") => text && `${text[0].toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
+
 const isAt = (copy, layer, end, n) => Boolean(copy) && copy.head === undefined && copy.layer === layer && copy[end] === n;
 
 /** Pick a cell of the upper grid, or put it back. A key also goes to where it would be dropped. @param {StatesView} view */
@@ -163,7 +166,7 @@ function saidChanges(before, after) {
 
 function sentenceOf({ data, tokens }) {
   const { copy, side, donor, receiver, after_text: after } = data;
-  if (!copy || after === null) return [data.problem || `Copy a state of ${donor.name} into ${receiver.name}.`];
+  if (!copy || after === null) return [data.problem ? sentence(data.problem) : `Copy a state of ${donor.name} into ${receiver.name}.`];
   const what = copy.head === undefined
     ? [`one state ${side === "encoder" ? "of" : "that writes"} `, element("i", "", tokenName(tokens.donor[copy.from]))]
     : [`the output of ${ATTENTION_KINDS[copy.kind]}attention head ${copy.layer + 1}.${copy.head + 1}`];
@@ -218,7 +221,7 @@ const doubt = ({ measure, donor, receiver }) =>
 export function showPictures(view) {
   const { parts, data, pictures } = view;
   const known = pictures?.about === data.about ? pictures : null;
-  const waiting = element("p", "note", known ? known.problem : "Patching every cell and every head\u2026");
+  const waiting = element("p", "note", known ? sentence(known.problem) : "Patching every cell and every head\u2026");
   if (!known || known.problem) return void parts.more.replaceChildren(waiting);
   const layers = layerNames(data.layers);
   const made = [...cellPicture(view, known.cells, layers), element("p", "note", cellsInWords(view, known.cells, layers) + doubt(data))];

@@ -10,7 +10,7 @@ const RIGHT = 46;
 const GUTTERS = { wide: 212, narrow: 0 };
 const LANE = 52;
 const GAPS = { wide: 18, narrow: 32 };
-const AXIS = 34;
+const AXES = { wide: 34, narrow: 50 };
 
 /** @param {Run} run @returns {TimelineGeometry} */
 export function timelineGeometry(run, lanes, width, narrow) {
@@ -19,7 +19,7 @@ export function timelineGeometry(run, lanes, width, narrow) {
   const plot = width - left - RIGHT;
   const tops = lanes.map((_, place) => place * (LANE + gap) + gap);
   const bottom = tops[tops.length - 1] + LANE;
-  return { width, height: bottom + AXIS, left, plot, tops, bottom, narrow, points: run.points };
+  return { width, height: bottom + AXES[size], left, plot, tops, bottom, narrow, points: run.points };
 }
 
 /** @param {TimelineGeometry} geometry */
@@ -54,7 +54,7 @@ function laneY({ low, high, logarithmic }, top, value) {
  */
 function dotsOf(geometry, lane, place, chosen = []) {
   const top = geometry.tops[place];
-  const highest = geometry.narrow ? top - 2 : top - 8; // a narrow lane has its title above it
+  const highest = geometry.narrow ? top : top - 8; // a narrow lane has its title above it
   const dots = lane.marks.toSorted((one, other) => one.value - other.value).map((mark) => {
     const [x, y] = [pointX(geometry, mark.point), laneY(lane, top, mark.value)];
     const toLeft = x > geometry.left + geometry.plot - 34;
@@ -104,11 +104,7 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
     drawNote(context, theme, text, left + plot + 6, y(value), "left", "ink3");
   }
   drawText(context, theme, lane.title, 0, narrow ? top - 14 : top + 8, { size: 14, weight: 600 });
-  if (!lane.curve) {
-    const words = cut(context, theme, lane.empty, plot - 12);
-    drawOnGround(context, theme, words, left + 8, top + LANE / 4, { size: 13, colour: "ink2" }); // between two lines
-    return;
-  }
+  if (!lane.curve) return;
   const path = (curve) => curve.map((value, point) => [pointX(geometry, point), y(value)]);
   context.globalAlpha = 0.8;
   for (const other of lane.others) drawPath(context, theme.ink3, 1, path(other));
@@ -152,13 +148,13 @@ function drawSteps(context, theme, geometry, run) {
     drawNote(context, theme, text, right, bottom + 18, "right");
     free = right - width - 10;
   }
-  if (geometry.narrow) drawNote(context, theme, "step", left + plot + RIGHT - 24, bottom + 18, "left");
-  else drawText(context, theme, "training step", 0, bottom + 18, { size: 13, colour: "ink2" });
+  const isEven = run.steps.every((step, point) => point < 2 || step - run.steps[point - 1] === run.steps[1] - run.steps[0]);
+  drawText(context, theme, `training step${isEven ? "" : ", not to scale"}`, 0, bottom + (geometry.narrow ? 36 : 18), { size: 13, colour: "ink2" });
 }
 
 /** Draw cursor and values at a point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
 export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
-  const { tops, bottom, left, narrow } = geometry;
+  const { tops, bottom, left, plot, narrow } = geometry;
   const x = Math.round(pointX(geometry, point)) + 0.5;
   context.globalAlpha = 0.8;
   // On a narrow screen the titles are between the lanes: leave gaps in the cursor.
@@ -169,6 +165,7 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
     const top = tops[place];
     const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
     if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
+    else drawOnGround(context, theme, cut(context, theme, lane.empty, plot - 12), left + 8, top + LANE / 4, { size: 13, colour: "ink2" }); // between two lines
     if (narrow) { // without room, only the dotted line says what chance gives
       context.font = fontOf(theme, 14, 600);
       const after = context.measureText(lane.title).width + 10;

@@ -149,7 +149,7 @@ def stages(
             "Multiply q and k dimension by dimension; the sum of the products is the dot product "
             f"q·k. {_largest_terms(inside.products_KE[key], product)} Blue raises q·k, orange "
             "lowers it.",
-            f"q·k = {short(product)}",
+            f"q·k = {number(product, 2)}",
             figures.product_figure(inside, key),
             f"All {E} numbers of q and k, and their products",
             lambda: {
@@ -166,7 +166,7 @@ def stages(
             ("dₖ",),
             _score_formula(inside, key),
             _score_words(inside),
-            f"÷ √{E} = {short(score)}" if inside.divisor != 1 else f"score {short(score)}",
+            f"÷ √{E} = {number(score, 2)}" if inside.divisor != 1 else f"score {number(score, 2)}",
             figures.scores_figure(complete, np.ones(K, bool), keys, key),
         ),
         Stage(

@@ -45,7 +45,7 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
                     for r, row in enumerate(rows)
                 ],
             ),
-            f"The score {number(split.score, 3, sign='+')}, split by parts of query and key",
+            f"The score {number(split.score, 2, sign='+')}, split by parts of query and key",
             "rows: parts of the query; columns: parts of the key; "
             f"all cells{' and the bias by distance' * bool(split.distance)} add up to the score "
             f"within {scientific(split.largest_error)}",

@@ -12,7 +12,7 @@ import numpy as np
 from app.components.question import Asked, Grid, Hint, Option, Place, Sentence, Texts
 from app.components.question.payload import WORDS
 from app.lessons.texts import text
-from app.look.labels import label, labels, word_labels
+from app.look.labels import ATTENTION, label, labels, word_labels
 from app.look.numbers import number, percent, significant
 from app.views.shared.axes import axes, axis_words
 from core.analysis import questions, roles
@@ -402,7 +402,10 @@ def matters(
         "why",
         id=f"{record.id} matters {kind} {word[0]}",
         question=found,
-        prompt=say(f"matters.{kind}", word=shown),
+        paper=say("matters.paper"),
+        prompt=say(
+            "matters.needs" if best < 0 else "matters.changes", kind=ATTENTION[kind], word=shown
+        ),
         layout=_heads_grid(layers, columns),
         options=[
             Option(
@@ -473,6 +476,7 @@ def fetches(
     return asked_about(
         "why",
         id=f"{corrupted.id} fetches {clean.id}",
+        paper=say("fetches.paper"),
         question=found,
         prompt=say(
             "fetches.prompt",
@@ -708,7 +712,7 @@ def asked_about(lesson: str, *, layout: Sentence | Texts | Grid, **fields: Any) 
         name: f"{name}-cells" if cells and name in ("wrong", "pair") else name for name in WORDS
     }
     return Asked(
-        paper=text(lesson, "paper"),
+        paper=fields.pop("paper", "") or text(lesson, "paper"),
         hint=text("questions", f"hint.{hint}"),
         words={name: text("questions", f"words.{key}", **blanks) for name, key in keys.items()},
         layout=layout,
