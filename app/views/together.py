@@ -1,6 +1,7 @@
 """Two at once: compare two passes, copy a state of one into the other, or push a state."""
 
 from collections.abc import Iterable
+from difflib import SequenceMatcher
 
 import numpy as np
 import streamlit as st
@@ -134,15 +135,12 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
     second, second_card = second_pass(compared, card, record, chosen)
     drawn = False
     if compared != "model":  # two networks number their heads arbitrarily
+        show_translations(record, second)
         where = "in the second sentence" if compared == "sentence" else "with the edits"
         drawn = show_largest(record, second, where)
     note = ", with edits" if compared == "edits" else ""
     sides = (record, card, "first_of_two", ""), (second, second_card, "second_explorer", note)
     if drawn:
-        with st.container(key="two_translations", gap="small"):
-            for name, (one, *_) in zip(("First", "Second"), sides, strict=True):
-                st.text(f"{name}: {one.translation}")
-                show_certainty(one)
         summary = "Every head of both, their words and probabilities"
         section("", "full_passes", show_both, record, sides, choices=address.VIEW, summary=summary)
     else:
@@ -158,6 +156,26 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
         EDITS=second.edits.to_text(),
         **view_values(record),
     )
+
+
+def show_translations(first: TranslationRecord, second: TranslationRecord) -> None:
+    """Draw two translations, with the words bold that differ, or say that they are the same."""
+    with st.container(key="two_translations", gap=None):
+        differ = first.source_text != second.source_text
+        alike = f"{'The sentences differ, yet both' if differ else 'Both'} get the same translation"
+        names = ("First", "Second") if first.translation != second.translation else (alike,)
+        both = (first, second), (second, first)
+        for name, (one, other) in zip(names, both, strict=False):
+            st.markdown(f"{name}: {marked(one.translation, other.translation)}")
+            show_certainty(one)
+
+
+def marked(text: str, other: str) -> str:
+    """Return a text as Markdown, with the words bold that another text lacks."""
+    words = text.split()
+    changes = SequenceMatcher(None, other.split(), words, autojunk=False).get_opcodes()
+    runs = ((kind, plain(" ".join(words[start:end]))) for kind, _, _, start, end in changes)
+    return " ".join(run if kind == "equal" else f"**{run}**" for kind, run in runs if run)
 
 
 def show_both(

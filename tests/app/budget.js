@@ -6,7 +6,7 @@
 // tokens, symbols of a word that is cut into tokens, captions of thumbnails, and what text and selection boxes hold. The budgets are in test_budgets.py.
 () => {
   const NOT_READ =
-    "svg, canvas, .katex, textarea, select, option, .sentence, .symbols, .cells > span, .thumbnail, .st-key-translation, .st-key-bug_translations, style, script";
+    "svg, canvas, .katex, textarea, select, option, .sentence, .symbols, .cells > span, .thumbnail, .st-key-translation, .st-key-two_translations, .st-key-bug_translations, style, script";
   const main = document.querySelector("[data-testid=stMain]");
   const sentence = main.querySelector(".st-key-source textarea")?.value.trim();
   const around = (node) => node.parentElement ?? node.getRootNode().host ?? null;

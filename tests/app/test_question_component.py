@@ -26,7 +26,7 @@ WORDS = {
     "wrong": "No.",
     "near": "Nearly.",
     "skipped": "Left out.",
-    "cells": "{right} of {cells}",
+    "cells": "{found} of {masked}, {extra} wrong",
     "this": "It is this.",
     "again": "Again.",
     "hint": "Hint, please",
@@ -234,23 +234,23 @@ def test_no_hint_is_the_answer(page):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "right", "cells"),
+    ("chosen", "right", "found", "extra"),
     [
-        ([1, 2, 5], True, 6),
-        ([2, 5, 1, 0], False, 5),
-        ([], False, 3),
+        ([1, 2, 5], True, 3, 0),
+        ([2, 5, 1, 0], False, 3, 1),
+        ([], False, 0, 0),
     ],
 )
-def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, cells):
+def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, found, extra):
     asked_page.show(page, grid())
     told = asked_page.answer(page, chosen, True)
     wrong = [] if right else [sorted(chosen)]
+    said = ["said", f"{found} of 3, {extra} wrong"]
     for _ in range(3 * (not right)):  # the fourth wrong answer ends it
         assert told == state(*sorted(chosen), wrong=wrong, settled=False)
-        assert lines(page) == [["verdict", "No."], ["said", f"{cells} of 6"], ["said", "Again."]]
+        assert lines(page) == [["verdict", "No."], said, ["said", "Again."]]
         told, wrong = asked_page.answer(page, [], True), [*wrong, sorted(chosen)]
     assert told == state(*sorted(chosen), right=right, wrong=wrong)
-    said = ["said", f"{cells} of 6"]
     assert lines(page) == [["verdict", "Yes." if right else "No."], said, *END]
     expected = [
         {(True, True): "right", (True, False): "wrong", (False, True): "missed"}.get(

@@ -76,15 +76,31 @@ def claim_largest(
     assert (header["opened"]["layer"], header["opened"]["head"]) == at[:2]
 
 
+def bold(text: str, other: str) -> str:
+    words = zip(text.split(), other.split(), strict=True)
+    return " ".join(word if word == one else f"**{word}**" for word, one in words)
+
+
+def test_one_translation_of_two_sentences_is_shown_once(translator):
+    first, second = (translator.inspect(text) for text in MINIMAL_PAIRS[-1].texts("de-en"))
+    assert first.translation == second.translation
+    for other, alike in ((second, "The sentences differ, yet both"), (first, "Both")):
+        page = render("together", source=first.source_text, second_source=other.source_text)
+        expected = [f"{alike} get the same translation: {first.translation}"]
+        page.claim_all("two_translations", expected, "markdown")
+
+
 def test_the_page_opens_on_a_sentence_and_its_minimal_change(translator):
     page = render("together")
     assert "first_of_two" not in page.payloads
     page = render("together", "full_passes")
     page.claim_all("second_source", ["Second sentence", SWAPPED])
     first, second = translator.inspect(SHIRTS), translator.inspect(SWAPPED)
-    page.claim_all(
-        "two_translations", [f"First: {first.translation}", f"Second: {second.translation}"], "text"
-    )
+    expected = [
+        f"{name}: {bold(one.translation, other.translation)}"
+        for name, one, other in (("First", first, second), ("Second", second, first))
+    ]
+    page.claim_all("two_translations", expected, "markdown")
     claim_both(page, first, second)
     claim_largest(page, first, second, "in the second sentence")
     nothing_else(page)

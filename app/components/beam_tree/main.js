@@ -6,7 +6,7 @@ import { mounts } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
 import { idsBefore, idsOf, candidates, neighbour, prepare } from "./nodes.js";
 import { fillPanel, fillResults } from "./panel.js";
-import { columnOf, drawTree, markPinned } from "./tree.js";
+import { drawTree, markPinned } from "./tree.js";
 
 const TELL_DELAY = 160; // ms
 
@@ -72,7 +72,7 @@ function applyData(view, raw) {
     "of its path and, on the chosen path, its own at the right. The thicker a line, the more probable its token; a number in a corner is the rank of a finished translation.";
   drawTree(view);
   fillResults(view);
-  parts.box.scrollLeft = columnOf(view.data.nodes[view.pinned].step - 2);
+  parts.box.scrollLeft = 0;
   view.fade();
   paint(view);
 }

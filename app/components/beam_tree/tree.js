@@ -22,7 +22,7 @@ function label(className, words, x, y, anchor = "start") {
   return made;
 }
 
-export const columnOf = (step) => LEFT + step * COLUMN;
+const columnOf = (step) => LEFT + step * COLUMN;
 
 /** @param {TreeNode} node */
 const cornerOf = (node) => ({ x: columnOf(node.step), y: TOP + node.rank * ROW });
@@ -117,7 +117,7 @@ export function markPinned(view) {
   box.setAttribute("aria-activedescendant", `node-${pinned}`);
   const margin = COLUMN * 1.2;
   if (x - margin < box.scrollLeft) box.scrollLeft = Math.max(0, x - margin);
-  else if (x + NODE.width + margin > box.scrollLeft + box.clientWidth) {
-    box.scrollLeft = x + NODE.width + margin - box.clientWidth;
+  else if (x + NODE.width + margin / 2 > box.scrollLeft + box.clientWidth) {
+    box.scrollLeft = x + NODE.width + margin / 2 - box.clientWidth;
   }
 }

@@ -141,10 +141,10 @@ function inviteAgain({ parts, data, answered, buttons }, given) {
 
 /* The learner's answer with its number, or how many cells are right. */
 function ownAnswer(data, answer) {
-  const { words, options } = data;
+  const { words, options, correct } = data;
   if (!data.every) return element("p", "said", fillText(words.yours, { option: options[answer[0]].said }));
   const { missed, extra } = scoreAnswer(data, answer);
-  return element("p", "said", fillText(words.cells, { right: options.length - missed.length - extra.length, cells: options.length }));
+  return element("p", "said", fillText(words.cells, { found: correct.length - missed.length, masked: correct.length, extra: extra.length }));
 }
 
 function revealAnswer(view) {

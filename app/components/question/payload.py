@@ -17,8 +17,8 @@ WORDS = frozenset(
 )
 """The texts that every question needs.
 
-`yours` and `answer` have the placeholder {option}, `cells` has {right} and {cells}; `this` tells a
-screen reader that an option is the answer. `pair`, a hint, has {one} and {other}.
+`yours` and `answer` have {option}, `cells` has {found}, {masked} and {extra}; `this`
+tells a screen reader that an option is the answer. `pair`, a hint, has {one} and {other}.
 """
 
 

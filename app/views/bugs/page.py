@@ -34,11 +34,10 @@ def show_translations(inspection: Inspection, bug: str) -> None:
         for one in (None, bug)
     )
     fed = inspection.record.translation
-    written = {
-        name: results.target_text(inspection.card, ids)
-        for name, ids in (("healthy", healthy), ("broken", broken))
-    }
-    if written["healthy"] != fed and not plans.presenting():  # by another search
+    both = [results.target_text(inspection.card, ids) for ids in (healthy, broken)]
+    names = ("healthy", "broken") if both[0] != both[1] else ("alike",)
+    written = dict(zip(names, both, strict=False))
+    if both[0] != fed and not plans.presenting():  # by another search
         written["fed"] = fed
     with st.container(key="bug_translations"):
         st.text(
@@ -248,7 +247,8 @@ def show_bug(inspection: Inspection) -> None:
             show_translations(inspection, bug)
             compared = ask_which(inspection, bug, healthy, broken)
     st.caption(
-        plain(text("bugs", "page.maps" if padded else "page.no_padding")), help=meaning("mask")
+        plain(text("bugs", "page.maps" if padded else "page.no_padding")),
+        help="\n\n".join([text("bugs", "page.batch")] * padded + [meaning("mask")]),
     )
     with st.container(key="bug_numbers"):
         title = text("bugs", "page.numbers")

@@ -67,8 +67,8 @@ def show_checklist(card: Card) -> None:
         show(
             checks_figure(lines, len(lines)),
             "checks_worst",
-            "Worst difference, in float64 unless stated. A bar must end before its limit; "
-            "“All comparisons” says why limits differ. Run here at "
+            "Worst difference, in float64 unless stated. Shorter is better: a bar must end before "
+            "its limit; “All comparisons” says why limits differ. Run at "
             f"{done.at:%H:%M} on {done.at.day} {done.at:%B %Y}.",
         )
     with every.popover("All comparisons", type="tertiary"), st.container(key="all_checks"):

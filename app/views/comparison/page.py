@@ -19,6 +19,7 @@ if chosen.card is None:
     st.error("There is no checkpoint to compare: make one with `make train`.")
     st.stop()
 correct = st.container(key="code_answer", gap="small")  # filled last: it may take seconds
+controls.source_box()
 answered = bool(chosen.source)
 with st.container(key="training_answer", gap="small"):
     try:
@@ -32,7 +33,6 @@ with st.container(key="training_answer", gap="small"):
     except ValueError as error:  # InputError, BusyError: one user-facing line
         st.error(plain(error))
         answered = False
-controls.source_box()
 if answered:
     section(
         "",

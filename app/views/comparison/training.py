@@ -60,14 +60,16 @@ def scores_of(pair: tuple[Card, Card]) -> dict[str, list[list[float]]]:
 
 
 def verdict(scores: dict[str, list[list[float]]], names: tuple[str, str]) -> str:
-    """Say by how much the first network's BLEU is above or below the second's, corpus by corpus.
+    """Say on how many corpora the first network's BLEU is at least the second's, and by how much.
 
     Overlapping intervals of two networks do not show that they are equal, so no line says so.
     """
     if not scores:
         return "**Two networks, one recipe; their BLEU was not measured.**"
-    changes = [number(first[0] - second[0], 1, sign="+") for first, second in scores.values()]
-    return f"**BLEU, compared with {names[1]}: {', '.join(changes)}.**"
+    gaps = [first[0] - second[0] for first, second in scores.values()]
+    told = ", ".join(number(gap, 1, sign="+") for gap in gaps)
+    reached = f"{sum(round(gap, 1) >= 0 for gap in gaps)} of {len(gaps)} sets"
+    return f"**At least as well on {reached} by BLEU, compared with {names[1]}: {told}.**"
 
 
 def intervals_note(scores: dict[str, list[list[float]]], names: tuple[str, str]) -> str:

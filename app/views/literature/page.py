@@ -149,8 +149,8 @@ def choose_claim(rows: Sequence[Row]) -> None:
         first = next((row.claim.id for row in rows if row.claim.family == family), NO_CLAIM)
         session.put("literature_claim", first)
     named = {row.claim.id: f"{n}  {row.claim.claim}" for n, row in enumerate(rows, 1)}
-    options = {NO_CLAIM: f"Choose one of {len(rows)}"} | named
-    chosen = choose_listed("Claim", options, NO_CLAIM, "literature_claim")
+    prompt = f"Choose one of {len(rows)} to read it, with each network’s numbers"
+    chosen = choose_listed("Claim", {NO_CLAIM: prompt} | named, NO_CLAIM, "literature_claim")
     if asked := dict(address.unknown()).get("literature_claim"):
         st.caption(plain(address.unavailable("claim", asked, "none")))
     for row in rows:

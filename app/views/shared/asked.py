@@ -706,7 +706,7 @@ def asked_about(lesson: str, *, layout: Sentence | Texts | Grid, **fields: Any) 
     """Return a question of a lesson with the component's own texts for its layout."""
     cells = isinstance(layout, Grid) and layout.filled
     hint = {"words": "word", "list": "text", "grid": "cells" if cells else "head"}[layout.layout]
-    names = "option right cells one other".split()  # the script fills them
+    names = "option found masked extra one other".split()  # the script fills them
     blanks = {name: f"{{{name}}}" for name in names}
     keys = {
         name: f"{name}-cells" if cells and name in ("wrong", "pair") else name for name in WORDS

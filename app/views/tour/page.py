@@ -76,14 +76,13 @@ def row_of(
     """Return the map that a stop shows; other heads can be chosen.
 
     The row that a question is about is covered until it is settled, with all that answer it, and
-    then outlined. Until a question about the mask or about the best translation is settled, the
-    encoder's map is shown: it has no masked cells, whose zeros would answer the question even
-    without hatching, and no written tokens. `after` names a change and is its pass of the same
-    translation, shown beside the map once it is settled.
+    then outlined. Until a question about the mask is settled, the encoder's map is shown: it has no
+    masked cells, whose zeros would answer the question even without hatching. `after` names a
+    change and is its pass of the same translation, shown beside the map once it is settled.
     """
     query = asked_row(question)
     asks = "" if question is None or settled else question.question.name
-    kind = "encoder" if asks in ("masked", "wins") else shown.kind
+    kind = "encoder" if asks == "masked" else shown.kind
     name = "The map" if after is None else text("tour", f"page.{_BEFORE[after[0]]}")
     if asks == "masked":
         name = text("questions", "page.masked")
@@ -348,7 +347,7 @@ with said, st.container(key="tour_text", gap="small"):
             st.markdown(measure, help=meaning("head", "layer", "weight", "cross-attention"))
             if not presenting:
                 st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
-if beside and result:
+if beside and result and (shown or stop.asks != "wins"):  # its rows spell the winner
     with beside:
         if presenting:
             query = asked_row(question)
