@@ -34,7 +34,7 @@ with page:
     st.title(text("positions", "title"))
     st.caption(
         text("positions", f"about{_kind()}"),
-        help=meaning("token", "embedding", "positional encoding", "layer", "head"),
+        help=meaning("token", "embedding", "positional encoding", "layer", "head", "mask"),
     )
     show_glance(
         *(("encoder", "decoder") if _kind() else ("source_positions", "target_positions")),
