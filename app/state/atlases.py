@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -114,7 +114,9 @@ def own_atlas(
         fits = [_fits(model, line) for line in lines]
         short = [line for line, fit in zip(lines, fits, strict=True) if fit]
         found: list[str] = []
-        translating, measuring = estimate(short) if short else (0.0, 0.0)
+        translating = measuring = 0.0
+        with suppress(ValueError):  # the shortest line may have no token
+            translating, measuring = estimate(short)
         yield Progress(0, 2 * len(lines), translating + measuring)
         start = time.perf_counter()
         for part in parts(short, len, _TRANSLATED_AT_ONCE):

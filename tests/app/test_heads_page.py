@@ -346,7 +346,7 @@ def test_a_long_line_and_large_random_networks_are_left_out(beside: Callable, mo
     beside(None)
     parameters = models.cards()["de-en", "scratch"].parameters
     monkeypatch.setattr("core.atlas.own_text.MAX_RANDOM", parameters - 1)
-    text = f"{LINES[0]}\n{'§ß' * 250}\n{LINES[1]}\n{LINES[0]}"
+    text = f"{LINES[0]}\n{'§ß' * 250}\n{LINES[1]}\n{LINES[0]}\n\u200b"
     page = render("heads", act=lambda app: measured(app, text))
     assert [pair[0] for pair in shown(page, "own_atlas")["quoted"]] == [*LINES[:2], LINES[0]]
     page.claim_matching(r"Left out: line 2 has \d+ tokens with \S+: the limit is 256\.")
